@@ -1,0 +1,63 @@
+//! Every bound, with its reason. Nothing a peer sends can make a structure outgrow these.
+
+/// Bytes of a gossip message: small enough to be relayed by everyone without a thought.
+pub const GOSSIP_BYTES_MAX: usize = 1024;
+/// Bytes of a direct message (reconcile): a page of headers, a history.
+pub const MESSAGE_BYTES_MAX: usize = 256 * 1024;
+/// Bytes of a genesis, canonical or TOML.
+pub const GENESIS_BYTES_MAX: usize = 1024 * 1024;
+
+/// Fragments in a run.
+pub const FRAGMENTS_MAX: usize = 1024;
+/// Fragments in one frontier message; a run with more sends them in turns.
+pub const FRONTIER_ENTRIES_MAX: usize = 16;
+/// Tensors in a model.
+pub const TENSORS_MAX: usize = 16 * 1024;
+/// Parameters in one fragment: keeps every byte count below `u32::MAX`.
+pub const FRAGMENT_ELEMENTS_MAX: usize = 1 << 29;
+
+/// Authors in one round: above this a swarm needs reduction committees, not a longer list.
+pub const ROUND_AUTHORS_MAX: usize = 1024;
+/// Rounds ahead of our version for which a contribution is kept: a peer may have closed a
+/// round or two before us, more means that we must reconcile first.
+pub const ROUNDS_AHEAD_MAX: u32 = 4;
+/// Rounds a horizon may span.
+pub const HORIZON_MAX: u32 = 4096;
+/// Stable rounds whose cuts are remembered, so that a loser of a divergence can tell which of
+/// its contributions the surviving history contains.
+pub const HISTORY_ROUNDS_MAX: usize = 128;
+
+/// Peers (connected or heard of) an engine keeps track of.
+pub const PEERS_MAX: usize = 2048;
+/// Invitations and revocations a roster holds.
+pub const ROSTER_RECORDS_MAX: usize = 16 * 1024;
+/// Evidence kept, one for each author.
+pub const EVIDENCE_MAX: usize = 4096;
+
+/// Payloads wanted at once.
+pub const WANTS_MAX: usize = 16 * 1024;
+/// Fetches in flight over all peers.
+pub const FETCHES_MAX: usize = 16;
+/// Fetches in flight to one peer: one slow holder must not hold everything up.
+pub const FETCHES_PER_PEER_MAX: usize = 4;
+/// Holders remembered for one payload.
+pub const HOLDERS_MAX: usize = 8;
+/// Attempts after which a wanted payload counts as withheld.
+pub const FETCH_ATTEMPTS_MAX: u32 = 12;
+/// Payloads remembered as refused, so that they are not fetched again.
+pub const REFUSED_MAX: usize = 4096;
+
+/// Headers in one direct message.
+pub const HEADERS_PER_MESSAGE_MAX: usize = 256;
+/// Outputs waiting for the driver; an engine that has this many takes no more from peers.
+pub const OUTBOX_MAX: usize = 64 * 1024;
+
+/// Messages a peer may send in a burst, and how many it regains each second.
+pub const PEER_BURST: u64 = 512;
+/// See [`PEER_BURST`].
+pub const PEER_MESSAGES_PER_SECOND: u64 = 128;
+
+const _: () = assert!(GOSSIP_BYTES_MAX < MESSAGE_BYTES_MAX);
+const _: () = assert!(HEADERS_PER_MESSAGE_MAX * 512 < MESSAGE_BYTES_MAX);
+const _: () = assert!(FETCHES_PER_PEER_MAX <= FETCHES_MAX);
+const _: () = assert!(FRONTIER_ENTRIES_MAX <= FRAGMENTS_MAX);

@@ -1,0 +1,3 @@
+//! `atoll-testnet`: swarms on one machine.
+
+fn main() {}
