@@ -4,14 +4,21 @@
 //! come in, outputs go out, and equal inputs give equal outputs on every machine.
 
 pub mod codec;
+pub mod contribution;
 pub mod crypto;
+pub mod engine;
 pub mod fault;
 pub mod fragment;
+pub mod frontier;
 pub mod genesis;
 pub mod id;
+pub mod ledger;
 pub mod limits;
+pub mod message;
+pub mod outer;
 pub mod planted;
 pub mod pool;
 pub mod rng;
+pub mod roster;
 pub mod time;
 pub mod wire;

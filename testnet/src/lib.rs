@@ -1,1 +1,3 @@
 //! Swarms on one machine.
+
+pub mod check;
