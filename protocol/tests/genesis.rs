@@ -162,8 +162,14 @@ fn text_and_bytes_come_back_as_they_were() {
 
 #[test]
 fn the_run_id_is_fixed_for_ever() {
-    assert_eq!(Genesis::from_toml(FULL).unwrap().run_id().to_hex(), "FULL");
-    assert_eq!(Genesis::from_toml(CUSTOM).unwrap().run_id().to_hex(), "CUSTOM");
+    assert_eq!(
+        Genesis::from_toml(FULL).unwrap().run_id().to_hex(),
+        "1091108202819990c3f136645b4e3ba9bb83a99d00c4f0d58c1abe03811d9fa1"
+    );
+    assert_eq!(
+        Genesis::from_toml(CUSTOM).unwrap().run_id().to_hex(),
+        "8be1a2dae3dc4e4d5975f780b8cdfc22f348ba83f44d4224f29c46a8243beb0e"
+    );
 }
 
 #[test]

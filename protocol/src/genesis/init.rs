@@ -4,6 +4,7 @@ use super::Genesis;
 use super::tensor::{Init, TensorSpec};
 use crate::crypto;
 use crate::fragment::Fragment;
+use crate::pool::{self, Inline, Pool};
 use crate::rng::Rng;
 use crate::wire::tag::Domain;
 
@@ -13,27 +14,36 @@ impl Genesis {
     /// A run whose `init_content` names a file begins with that file instead. Every tensor has
     /// a stream of its own, so the values do not depend on the number of fragments.
     pub fn initial(&self, fragment: &Fragment) -> Vec<f32> {
-        let mut values = Vec::with_capacity(fragment.elements);
+        self.initial_with(fragment, &Inline)
+    }
+
+    /// [`Genesis::initial`], with the tensors drawn on `pool`.
+    pub fn initial_with(&self, fragment: &Fragment, pool: &dyn Pool) -> Vec<f32> {
+        let mut values = vec![0.0; fragment.elements];
+        let mut rest = values.as_mut_slice();
+        let mut parts = Vec::with_capacity(fragment.pieces.len());
         for piece in &fragment.pieces {
-            let tensor = &self.tensors[piece.tensor];
-            match tensor.init {
-                Init::Zeros => values.resize(values.len() + piece.len, 0.0),
-                Init::Ones => values.resize(values.len() + piece.len, 1.0),
-                Init::Normal(std) => self.normal(tensor, std, piece.len, &mut values),
-            }
+            let (part, behind) = rest.split_at_mut(piece.len);
+            rest = behind;
+            parts.push((&self.tensors[piece.tensor], part));
         }
+        pool::map(pool, parts, |(tensor, part)| match tensor.init {
+            Init::Zeros => {}
+            Init::Ones => part.fill(1.0),
+            Init::Normal(std) => self.draw(tensor, std, part),
+        });
         values
     }
 
-    fn normal(&self, tensor: &TensorSpec, std: f32, len: usize, values: &mut Vec<f32>) {
+    fn draw(&self, tensor: &TensorSpec, std: f32, values: &mut [f32]) {
         let seed = self.init_seed.to_le_bytes();
         let mut rng = Rng::from_seed(crypto::hash(Domain::Init, &[&seed, tensor.name.as_bytes()]));
         let scale = f64::from(std) / (VARIANCE.sqrt() * UNIT);
-        values.extend((0..len).map(|_| {
+        for value in values {
             #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is meant")]
-            let value = (bell(&mut rng) as f64 * scale) as f32;
-            value
-        }));
+            let drawn = (bell(&mut rng) as f64 * scale) as f32;
+            *value = drawn;
+        }
     }
 }
 
@@ -58,6 +68,7 @@ const UNIT: f64 = 4_294_967_296.0;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fragment::FragmentMap;
     use crate::genesis::{Model, TensorKind};
 
     fn drawn(std: f32, len: u32) -> Vec<f32> {
@@ -121,7 +132,7 @@ mod tests {
                 crypto::content_id(&bytes).to_string()
             })
             .collect();
-        assert_eq!(digests, ["", "", "", ""]);
+        assert_eq!(digests, ["38802f77", "5861f047", "737fa637", "1060f593"]);
     }
 
     #[test]
@@ -129,6 +140,16 @@ mod tests {
         let mut genesis = Genesis::new("seeds", Model::preset("nano").unwrap());
         let map = genesis.fragment_map();
         let first = genesis.initial(&map.fragments()[0]);
+        // Two tensors that are alike in all but their names.
+        let name = |layer| format!("model.layers.{layer}.mlp.up_proj.weight");
+        let whole = FragmentMap::new(&genesis.tensors, 1);
+        let values = genesis.initial(&whole.fragments()[0]);
+        let part = |layer| {
+            let tensor = genesis.tensors.iter().position(|t| t.name == name(layer)).unwrap();
+            let piece = &whole.fragments()[0].pieces[tensor];
+            &values[piece.start..][..piece.len]
+        };
+        assert!(part(0) != part(1));
         genesis.init_seed = 1;
         assert!(first != genesis.initial(&map.fragments()[0]));
     }
