@@ -12,6 +12,7 @@ pub mod fragment;
 pub mod frontier;
 pub mod genesis;
 pub mod id;
+pub mod island;
 pub mod ledger;
 pub mod limits;
 pub mod message;
