@@ -5,6 +5,7 @@
 
 pub mod byzantine;
 pub mod fault;
+pub mod liars;
 
 use std::collections::BTreeMap;
 
