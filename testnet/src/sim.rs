@@ -3,21 +3,40 @@
 //! Everything is decided by the seed. A run has a safety phase, in which faults happen, then
 //! heals, then has a liveness phase, after which the islands stop and the swarm must agree.
 
+mod agenda;
 pub mod byzantine;
+mod clock;
+mod disk;
+mod execute;
 pub mod fault;
+mod island;
 pub mod liars;
+mod lifecycle;
+mod link;
+mod network;
+mod node;
+mod observer;
+mod ownership;
+mod packet;
+mod shadow;
+mod shared;
+mod tally;
+mod world;
 
 use std::collections::BTreeMap;
+use std::io::Write;
 
 use atoll_protocol::engine::Fates;
 use atoll_protocol::genesis::Genesis;
-use atoll_protocol::id::{ContentId, FragmentId, Version};
+use atoll_protocol::id::{ContentId, FragmentId, NodeId, Version};
 use atoll_protocol::planted::Planted;
 use atoll_protocol::time::Time;
 
-use crate::check::NodeIndex;
+use crate::check::{Checker, NodeIndex};
 use byzantine::{Attack, Cast};
 pub use fault::{FaultEvent, PartitionKind};
+use observer::Observer;
+use world::{Simulation, World};
 
 /// Everything that decides a run.
 #[derive(Clone, Debug)]
@@ -26,6 +45,8 @@ pub struct Setup {
     pub seed: u64,
     /// What the swarm shares.
     pub genesis: Genesis,
+    /// Which toy language the islands learn.
+    pub task_seed: u64,
     /// The nodes.
     pub islands: Vec<IslandPlan>,
     /// The links between them.
@@ -163,4 +184,75 @@ pub enum Phase {
     Safety,
     /// Faults are over; the right things must happen in time.
     Liveness,
+}
+
+/// Runs a swarm to its end or to the first violation.
+pub fn run(
+    setup: Setup,
+    checkers: Vec<Box<dyn Checker>>,
+    trace: Option<&mut dyn Write>,
+) -> Outcome {
+    let observer = Observer::new(checkers, trace);
+    let mut simulation = Simulation { world: World::new(setup), observer };
+    simulation.run();
+    if simulation.observer.violation.is_none() {
+        simulation.observer.finish(&simulation.world);
+    }
+    simulation.outcome()
+}
+
+/// The public key that a run of `seed` gives to the nodes with this key number.
+pub fn node_id(seed: u64, key: usize) -> NodeId {
+    world::key(seed, key).node()
+}
+
+impl Simulation<'_> {
+    fn outcome(self) -> Outcome {
+        let loss_last = self.loss();
+        let Self { world, observer } = self;
+        let mut fates = Fates::default();
+        let mut digests = Vec::new();
+        for (node, state) in world.nodes.iter().enumerate() {
+            let Some(engine) = state.engine() else { continue };
+            for fragment in world.shared.ids() {
+                let Some(status) = engine.status(fragment) else { continue };
+                let (version, digest) = (status.head, status.digest);
+                digests.push(Ending { node, fragment, version, digest });
+                add(&mut fates, &status.fates);
+            }
+        }
+        let mut fault_counts = world.tally.faults.clone();
+        for (name, count) in world.links.counts() {
+            *fault_counts.entry(name).or_default() += count;
+        }
+        let checks = observer.checkers.iter().map(|checker| (checker.name(), checker.checks()));
+        Outcome {
+            trace_hash: observer.trace_hash(),
+            checks: checks.collect(),
+            violation: observer.violation,
+            digests,
+            fault_counts,
+            rounds_closed: world.tally.rounds_closed,
+            late: world.tally.late,
+            refolds: world.tally.refolds,
+            reissued: world.tally.reissued,
+            installs: world.tally.installs,
+            fates,
+            message_bytes: world.tally.message_bytes,
+            content_bytes: world.tally.content_bytes,
+            loss_first: world.first_loss,
+            loss_last,
+            events: world.tally.events,
+            ended_at: world.now,
+        }
+    }
+}
+
+fn add(sum: &mut Fates, fates: &Fates) {
+    sum.trained += fates.trained;
+    sum.merged += fates.merged;
+    sum.pending += fates.pending;
+    sum.fresh += fates.fresh;
+    sum.reissued += fates.reissued;
+    sum.orphaned += fates.orphaned;
 }
