@@ -40,7 +40,7 @@ pub struct Fold {
 }
 
 /// What a round merges, in canonical order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cut {
     /// The version it makes.
     pub round: Version,
