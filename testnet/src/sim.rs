@@ -10,6 +10,7 @@ mod disk;
 mod execute;
 pub mod fault;
 mod island;
+pub mod liars;
 mod lifecycle;
 mod link;
 mod network;

@@ -5,12 +5,16 @@
 //! is known exactly (its entropy is the floor of the loss), and the arithmetic is plain `f32`
 //! in a fixed order.
 
+pub mod central;
 pub mod language;
+pub mod layout;
 pub mod learner;
 mod network;
 pub mod task;
 
+pub use central::{Outcome, Plan, Point, central};
 pub use language::Language;
+pub use layout::Layout;
 pub use learner::{Learner, LearnerCheckpoint};
 pub use task::Task;
 

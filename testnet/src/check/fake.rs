@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use atoll_protocol::codec::Codec;
 use atoll_protocol::contribution::Header;
 use atoll_protocol::crypto::{Key, Signed};
 use atoll_protocol::engine::{Fates, FragmentStatus, Output, Record};
 use atoll_protocol::frontier::{Frontier, FrontierEntry, Standing};
-use atoll_protocol::genesis::{Genesis, Merge, MergeRule, Outer, RosterPolicy, Rounds};
+use atoll_protocol::genesis::{Genesis, Init, RosterPolicy, TensorKind, TensorSpec};
 use atoll_protocol::id::{ContentId, FragmentId, NodeId, RunId, Short, Trail, Version};
 use atoll_protocol::message::Message;
 use atoll_protocol::time::Time;
@@ -180,26 +179,18 @@ pub(super) fn status(fragment: FragmentId, head: Version, trail: u8, digest: u8)
 }
 
 fn genesis() -> Genesis {
-    Genesis {
-        name: "fake".into(),
-        tensors: Vec::new(),
-        init_seed: 0,
-        fragments: 1,
-        rounds: Rounds {
-            steps: 8,
-            steps_min: 2,
-            quorum_min: 2,
-            quorum_percent: 50,
-            grace_ms_min: 100,
-            grace_ms_max: 2000,
-            horizon: 16,
-            alive_ms: 8000,
-            forget_ms: 60_000,
-            heartbeat_ms: 1000,
-        },
-        outer: Outer { learning_rate: 1.0, momentum: 0.0 },
-        merge: Merge { rule: MergeRule::Mean, weight_cap: 4, clip: 4.0, norm_max: 1e6 },
-        codec: Codec::F32,
-        roster: RosterPolicy::Open,
-    }
+    let tensor = TensorSpec::new("w", &[4], TensorKind::Vector, Init::Zeros);
+    let mut genesis = Genesis::custom("fake", vec![tensor]);
+    genesis.fragments = 1;
+    genesis.rounds.steps = 8;
+    genesis.rounds.steps_min = 2;
+    genesis.rounds.quorum_min = 2;
+    genesis.rounds.quorum_percent = 50;
+    genesis.rounds.grace_ms_min = 100;
+    genesis.rounds.grace_ms_max = 2000;
+    genesis.rounds.alive_ms = 8000;
+    genesis.rounds.forget_ms = 60_000;
+    genesis.merge.weight_cap = 4;
+    genesis.roster = RosterPolicy::Open;
+    genesis
 }
