@@ -2,10 +2,39 @@
 //!
 //! Human-readable TOML in, canonical bytes out; `RunId` is the hash of those bytes.
 
+mod bound;
+mod check;
+mod data;
+mod error;
+mod init;
+mod merge;
+mod model;
+mod raw;
+mod roster;
+mod rounds;
+mod schedule;
+mod tensor;
+mod text;
+
+pub use data::DataSpec;
+pub use error::GenesisError;
+pub use merge::{Merge, MergeRule, Outer};
+pub use model::{Model, PRESETS};
+pub use roster::RosterPolicy;
+pub use rounds::Rounds;
+pub use schedule::{Schedule, ScheduleShape};
+pub use tensor::{Init, TensorKind, TensorSpec};
+
 use serde::{Deserialize, Serialize};
 
 use crate::codec::Codec;
-use crate::id::NodeId;
+use crate::crypto;
+use crate::fragment::FragmentMap;
+use crate::id::{ContentId, RunId};
+use crate::limits::GENESIS_BYTES_MAX;
+use crate::wire::tag::Domain;
+use crate::wire::version::WIRE_VERSION;
+use crate::wire::{self, WireError};
 
 /// The immutable, shared description of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -13,11 +42,24 @@ use crate::id::NodeId;
 pub struct Genesis {
     /// What people call the run.
     pub name: String,
+    /// The model's shape.
+    pub model: Model,
     /// The tensors, in name order, and how they begin.
+    ///
+    /// They are encoded even where they follow from the model, so that a node whose code would
+    /// derive others refuses the genesis instead of training something else.
     pub tensors: Vec<TensorSpec>,
     /// Seed of the initial parameters.
     pub init_seed: u64,
+    /// A safetensors file with the initial parameters, instead of the seed.
+    pub init_content: Option<ContentId>,
+    /// What the islands train on.
+    pub data: DataSpec,
+    /// The inner learning rate.
+    pub schedule: Schedule,
     /// Number of fragments.
+    ///
+    /// Default 4: evens out the bandwidth, and quality does not depend on it.
     pub fragments: u16,
     /// When rounds open, close and are forgotten.
     pub rounds: Rounds,
@@ -31,124 +73,77 @@ pub struct Genesis {
     pub roster: RosterPolicy,
 }
 
-/// One tensor of the model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TensorSpec {
-    /// Unique name; tensors are always walked in name order.
-    pub name: String,
-    /// Dimensions.
-    pub shape: Vec<u32>,
-    /// What it is, which decides how `rda` merges it.
-    pub kind: TensorKind,
-    /// How it begins.
-    pub init: Init,
+impl Genesis {
+    /// An open run of `model` with a default for everything else.
+    pub fn new(name: &str, model: Model) -> Self {
+        Self::with_tensors(name, model, model.tensors())
+    }
+
+    /// An open run of [`Model::Custom`] over `tensors`, with a default for everything else.
+    pub fn custom(name: &str, mut tensors: Vec<TensorSpec>) -> Self {
+        tensors.sort_by(|one, other| one.name.cmp(&other.name));
+        Self::with_tensors(name, Model::Custom, tensors)
+    }
+
+    fn with_tensors(name: &str, model: Model, tensors: Vec<TensorSpec>) -> Self {
+        let data = DataSpec::default();
+        Self {
+            name: name.into(),
+            model,
+            init_seed: 0,
+            init_content: None,
+            data: DataSpec { sequence: model.context().unwrap_or(data.sequence), ..data },
+            schedule: Schedule::default(),
+            fragments: u16::try_from(tensors.len()).map_or(FRAGMENTS, |count| count.min(FRAGMENTS)),
+            tensors,
+            rounds: Rounds::default(),
+            outer: Outer::default(),
+            merge: Merge::default(),
+            codec: Codec::Int4,
+            roster: RosterPolicy::Open,
+        }
+    }
+
+    /// The bytes that a genesis is stored and fetched as: the tag of its domain, the wire
+    /// version, and the canonical encoding.
+    ///
+    /// Their plain hash is the run id, so whoever knows a run id can fetch the genesis as
+    /// content, and what arrives is verified by that alone.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Domain::Genesis.tag().to_vec();
+        bytes.extend_from_slice(&WIRE_VERSION.to_le_bytes());
+        bytes.extend_from_slice(&wire::encode(self));
+        bytes
+    }
+
+    /// The genesis that `bytes` encode, if they are exactly its [`Genesis::to_bytes`] and a run
+    /// may have its values.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, GenesisError> {
+        if bytes.len() > GENESIS_BYTES_MAX {
+            let max = GENESIS_BYTES_MAX;
+            return Err(WireError::TooLong { bytes: bytes.len(), max }.into());
+        }
+        let rest = bytes.strip_prefix(Domain::Genesis.tag()).ok_or(GenesisError::Tag)?;
+        let (version, encoded) = rest.split_first_chunk().ok_or(WireError::Malformed)?;
+        let version = u16::from_le_bytes(*version);
+        if version != WIRE_VERSION {
+            return Err(GenesisError::Version(version));
+        }
+        let genesis: Self = wire::decode(encoded, GENESIS_BYTES_MAX)?;
+        genesis.validate()?;
+        Ok(genesis)
+    }
+
+    /// The name of the run: the hash of this genesis.
+    pub fn run_id(&self) -> RunId {
+        RunId(crypto::hash(Domain::Genesis, &[&wire::encode(self)]))
+    }
+
+    /// How the tensors are split into fragments.
+    pub fn fragment_map(&self) -> FragmentMap {
+        FragmentMap::new(&self.tensors, self.fragments)
+    }
 }
 
-/// What a tensor is used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TensorKind {
-    /// A weight matrix.
-    Matrix,
-    /// An embedding or output head.
-    Embedding,
-    /// A norm's gain, a bias.
-    Vector,
-}
-
-/// Initial values of a tensor.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Init {
-    /// All zero.
-    Zeros,
-    /// All one.
-    Ones,
-    /// Bell-shaped around zero with this standard deviation.
-    Normal(f32),
-}
-
-/// When rounds open, close and are forgotten.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Rounds {
-    /// Own steps between captures of a fragment (H).
-    pub steps: u32,
-    /// Own steps an island must have to answer a round that another opened (h_min).
-    pub steps_min: u32,
-    /// Fewest contributions that let a round close.
-    pub quorum_min: u32,
-    /// Share of the live islands that must have contributed, in percent.
-    pub quorum_percent: u32,
-    /// Shortest grace window after quorum.
-    pub grace_ms_min: u64,
-    /// Longest grace window after quorum.
-    pub grace_ms_max: u64,
-    /// Rounds kept open for late contributions (W).
-    pub horizon: u32,
-    /// Silence after which an island no longer counts for quorum.
-    pub alive_ms: u64,
-    /// Silence after which an island's agreement is no longer awaited for stability.
-    pub forget_ms: u64,
-    /// Time between a node's frontiers.
-    pub heartbeat_ms: u64,
-}
-
-/// The outer optimiser: Nesterov SGD on merged pseudo-gradients.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Outer {
-    /// Outer learning rate (eta).
-    pub learning_rate: f32,
-    /// Outer momentum (mu).
-    pub momentum: f32,
-}
-
-/// How a cut becomes one pseudo-gradient.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Merge {
-    /// The rule.
-    pub rule: MergeRule,
-    /// A contribution's weight is at most this many times the cut's median tokens.
-    pub weight_cap: u32,
-    /// A contribution's norm is clipped to this multiple of the cut's median norm.
-    pub clip: f32,
-    /// Largest norm a payload may have to be admitted at all.
-    pub norm_max: f32,
-}
-
-/// The rule that merges a cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum MergeRule {
-    /// Token-weighted mean.
-    Mean,
-    /// Radial-directional averaging for matrices, mean for the rest.
-    Rda,
-    /// Mean of each element without its extremes.
-    TrimmedMean,
-    /// Mean around a robust centre, with distances clipped.
-    CenteredClip,
-}
-
-/// Who may contribute.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum RosterPolicy {
-    /// Anyone. Caps and robust merging carry the weight.
-    Open,
-    /// The listed nodes.
-    Closed {
-        /// Who.
-        nodes: Vec<NodeId>,
-        /// Keys that may revoke.
-        stewards: Vec<NodeId>,
-    },
-    /// Whoever holds an invitation signed by a steward.
-    Invite {
-        /// Keys that may invite and revoke.
-        stewards: Vec<NodeId>,
-    },
-}
+/// Fragments of a run that does not say.
+const FRAGMENTS: u16 = 4;

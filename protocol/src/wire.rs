@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
-use crate::limits::MESSAGE_BYTES_MAX;
+use crate::limits::GENESIS_BYTES_MAX;
 
 /// Why bytes are not a value of the expected type.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -50,11 +50,13 @@ pub fn decode<T: Serialize + DeserializeOwned>(bytes: &[u8], max: usize) -> Resu
     Ok(value)
 }
 
+/// The limit is that of the longest value there is, a genesis; callers of [`decode`] set a lower
+/// one for what they expect.
 fn config() -> impl bincode::config::Config {
     bincode::config::standard()
         .with_little_endian()
         .with_fixed_int_encoding()
-        .with_limit::<MESSAGE_BYTES_MAX>()
+        .with_limit::<GENESIS_BYTES_MAX>()
 }
 
 #[cfg(test)]

@@ -1,0 +1,70 @@
+//! When rounds open, close and are forgotten.
+
+use serde::{Deserialize, Serialize};
+
+/// When rounds open, close and are forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rounds {
+    /// Own steps between captures of a fragment (H).
+    ///
+    /// Default 24: small models lose quality with a longer H (a few percent from 25 to 500
+    /// steps at 50M parameters), and a shorter one costs bandwidth.
+    pub steps: u32,
+    /// Own steps an island must have to answer a round that another opened (h_min).
+    ///
+    /// Default 3, an eighth of H: an island at an eighth of the fastest one's speed still takes
+    /// part in every round, and nobody sends a payload for a step or two.
+    pub steps_min: u32,
+    /// Fewest contributions that let a round close.
+    ///
+    /// Default 1, so that a lone island makes versions that a second one can adopt; with
+    /// company the percentage decides.
+    pub quorum_min: u32,
+    /// Share of the live islands that must have contributed, in percent.
+    ///
+    /// Default 50: cuts of single islands learned visibly worse than cuts of half the swarm.
+    pub quorum_percent: u32,
+    /// Shortest grace window after quorum.
+    ///
+    /// Default 250: an announcement and an answer over the internet.
+    pub grace_ms_min: u64,
+    /// Longest grace window after quorum.
+    ///
+    /// Default 10 000: also slow islands reach a step boundary, and islands train on meanwhile.
+    pub grace_ms_max: u64,
+    /// Rounds kept open for late contributions (W).
+    ///
+    /// Default 64: a partition of ten minutes fits at a round every ten seconds; a horizon of 4
+    /// left crashed nodes behind in measurements, 64 did not.
+    pub horizon: u32,
+    /// Silence after which an island no longer counts for quorum.
+    ///
+    /// Default 10 000: five frontiers in a row are hardly lost by chance.
+    pub alive_ms: u64,
+    /// Silence after which an island's agreement is no longer awaited for stability.
+    ///
+    /// Default 600 000, the length of a partition that must heal without loss.
+    pub forget_ms: u64,
+    /// Time between a node's frontiers.
+    ///
+    /// Default 2000: a dead island is noticed within seconds for under 1 KiB of gossip each.
+    pub heartbeat_ms: u64,
+}
+
+impl Default for Rounds {
+    fn default() -> Self {
+        Self {
+            steps: 24,
+            steps_min: 3,
+            quorum_min: 1,
+            quorum_percent: 50,
+            grace_ms_min: 250,
+            grace_ms_max: 10_000,
+            horizon: 64,
+            alive_ms: 10_000,
+            forget_ms: 600_000,
+            heartbeat_ms: 2000,
+        }
+    }
+}
