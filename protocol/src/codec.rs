@@ -1,6 +1,31 @@
 //! Lossy, deterministic encodings of pseudo-gradients.
+//!
+//! A payload is a header, a table of chunk lengths and the chunks. Chunks are coded one by one,
+//! so a pool can work on many at once, and each ends with a zstd frame that only serves as an
+//! entropy coder. Decoding is a pure function of the bytes: a decoded value is one product
+//! `scale * level` of 32-bit floats, the same on every machine. The encoder keeps no state: what
+//! a codec loses stays with the caller. Why each codec is what it is: docs/decisions/0002-codec.md
+
+mod blocks;
+mod entropy;
+mod error;
+mod float;
+mod int4;
+mod int8;
+mod low;
+mod nibbles;
+mod payload;
+mod scale;
+mod sparse;
+mod store;
 
 use serde::{Deserialize, Serialize};
+
+pub use error::{NonFinite, PayloadError};
+pub use payload::Payload;
+
+use crate::limits::FRAGMENT_ELEMENTS_MAX;
+use crate::pool::{self, Pool};
 
 /// How a pseudo-gradient is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,4 +41,80 @@ pub enum Codec {
     Low,
     /// The largest values only, 2 bits each.
     Sparse,
+}
+
+/// Elements that are coded as a unit. With this many the symbols of [`Codec::Int4`] fill exactly
+/// one zstd block, so that their Huffman table is not shared with the scales.
+pub const CHUNK: usize = 1 << 18;
+
+impl Codec {
+    /// Every codec.
+    pub const ALL: [Self; 5] = [Self::F32, Self::Int8, Self::Int4, Self::Low, Self::Sparse];
+
+    /// What people call it: the same word as in a genesis.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::Int8 => "int8",
+            Self::Int4 => "int4",
+            Self::Low => "low",
+            Self::Sparse => "sparse",
+        }
+    }
+
+    /// Its byte in a payload's header.
+    const fn id(self) -> u8 {
+        match self {
+            Self::F32 => 0,
+            Self::Int8 => 1,
+            Self::Int4 => 2,
+            Self::Low => 3,
+            Self::Sparse => 4,
+        }
+    }
+
+    /// The most bytes a chunk of so many elements can have.
+    fn chunk_bytes_max(self, elements: usize) -> usize {
+        match self {
+            Self::F32 => float::bytes_max(elements),
+            Self::Int8 => int8::bytes_max(elements),
+            Self::Int4 => int4::bytes_max(elements),
+            Self::Low => low::bytes_max(elements),
+            Self::Sparse => sparse::bytes_max(elements),
+        }
+    }
+
+    fn encode_chunk(self, values: &[f32]) -> Result<Vec<u8>, NonFinite> {
+        match self {
+            Self::F32 => float::encode(values),
+            Self::Int8 => int8::encode(values),
+            Self::Int4 => int4::encode(values),
+            Self::Low => low::encode(values),
+            Self::Sparse => sparse::encode(values),
+        }
+    }
+}
+
+/// The payload of `values`. How many threads the pool has does not change it.
+///
+/// # Panics
+///
+/// If there are more than [`FRAGMENT_ELEMENTS_MAX`] values; no fragment has.
+pub fn encode(codec: Codec, values: &[f32], pool: &dyn Pool) -> Result<Vec<u8>, NonFinite> {
+    assert!(values.len() <= FRAGMENT_ELEMENTS_MAX, "a fragment has fewer elements");
+    let coded = pool::map(pool, values.chunks(CHUNK).collect(), |part| codec.encode_chunk(part));
+    let mut chunks = Vec::with_capacity(coded.len());
+    for (index, chunk) in coded.into_iter().enumerate() {
+        chunks.push(chunk.map_err(|error| NonFinite { index: index * CHUNK + error.index })?);
+    }
+    Ok(payload::assemble(codec, values.len(), &chunks))
+}
+
+/// The most bytes an honest payload of so many elements can have: a header that declares more is
+/// refused before anything is fetched.
+pub fn payload_bytes_max(codec: Codec, elements: usize) -> usize {
+    let whole = elements / CHUNK;
+    let rest = elements % CHUNK;
+    let last = if rest == 0 { 0 } else { codec.chunk_bytes_max(rest) };
+    payload::header_bytes(elements.div_ceil(CHUNK)) + whole * codec.chunk_bytes_max(CHUNK) + last
 }

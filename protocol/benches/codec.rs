@@ -1,0 +1,125 @@
+//! What each codec costs and keeps, on real pseudo-gradients: `cargo bench --bench codec`.
+//!
+//! Speeds are ratios to copying the same 32-bit floats on one thread in the same run, each the
+//! median over rounds in which everything takes its turn.
+
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a benchmark measures time, trains a model and prints a table"
+)]
+
+#[path = "support/pseudo_gradient.rs"]
+mod pseudo_gradient;
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use atoll_protocol::codec::{self, CHUNK, Codec, Payload};
+use atoll_protocol::pool::{self, Inline, Pool};
+use rayon::prelude::*;
+
+fn main() {
+    let windows = [(100, 150), (200, 250)];
+    let found = pseudo_gradient::train(&windows);
+    println!("| pseudo-gradient | elements | codec | bits/parameter | NMSE |");
+    println!("|---|---|---|---|---|");
+    for (values, (first, last)) in found.iter().zip(windows) {
+        for codec in Codec::ALL {
+            let (bits, error) = kept(codec, values);
+            let elements = values.len();
+            let name = codec.name();
+            println!("| steps {first}-{last} | {elements} | {name} | {bits:.3} | {error:.5} |");
+        }
+    }
+    let values: Vec<f32> = found[1].iter().copied().cycle().take(ELEMENTS).collect();
+    let times = measure(&values);
+    let copy = median(&times.copy);
+    println!("\ncopy: {:.2} GB/s on one thread\n", ELEMENTS as f64 * 4e-9 / copy);
+    println!(
+        "| codec | encode x copy | decode + accumulate x copy | encode on 2 threads | decode on 2 threads |"
+    );
+    println!("|---|---|---|---|---|");
+    for (codec, [encode1, decode1, encode2, decode2]) in Codec::ALL.iter().zip(&times.codecs) {
+        let (encode1, decode1) = (median(encode1), median(decode1));
+        println!(
+            "| {} | {:.2} | {:.2} | {:.2}x | {:.2}x |",
+            codec.name(),
+            copy / encode1,
+            copy / decode1,
+            encode1 / median(encode2),
+            decode1 / median(decode2),
+        );
+    }
+}
+
+/// Bits per parameter, and the error's share of the energy.
+fn kept(codec: Codec, values: &[f32]) -> (f64, f64) {
+    let bytes = codec::encode(codec, values, &Inline).expect("training gave finite weights");
+    let mut decoded = vec![0.0; values.len()];
+    let payload = Payload::open(&bytes, codec, values.len()).expect("encoded just now");
+    payload.decode(&mut decoded, &Inline).expect("encoded just now");
+    let square = |value: f32| f64::from(value) * f64::from(value);
+    let error: f64 = values.iter().zip(&decoded).map(|(x, y)| square(x - y)).sum();
+    let energy: f64 = values.iter().map(|&x| square(x)).sum();
+    (bytes.len() as f64 * 8.0 / values.len() as f64, error / energy)
+}
+
+/// Seconds of every round.
+struct Times {
+    copy: Vec<f64>,
+    /// Of each codec: encode, decode and accumulate on one thread, the same on two.
+    codecs: Vec<[Vec<f64>; 4]>,
+}
+
+fn measure(values: &[f32]) -> Times {
+    let threads = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("two threads");
+    let two = TwoThreads(threads);
+    let pools: [&dyn Pool; 2] = [&Inline, &two];
+    let mut acc = vec![0.0; values.len()];
+    let mut times = Times { copy: Vec::new(), codecs: vec![Default::default(); Codec::ALL.len()] };
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        acc.copy_from_slice(black_box(values));
+        black_box(&mut acc);
+        times.copy.push(start.elapsed().as_secs_f64());
+        for (codec, times) in Codec::ALL.into_iter().zip(&mut times.codecs) {
+            for (number, pool) in pools.into_iter().enumerate() {
+                let start = Instant::now();
+                let bytes = codec::encode(codec, black_box(values), pool).expect("finite");
+                times[number * 2].push(start.elapsed().as_secs_f64());
+                let start = Instant::now();
+                accumulate(codec, black_box(&bytes), &mut acc, pool);
+                times[number * 2 + 1].push(start.elapsed().as_secs_f64());
+            }
+        }
+    }
+    times
+}
+
+fn accumulate(codec: Codec, bytes: &[u8], acc: &mut [f32], pool: &dyn Pool) {
+    let payload = Payload::open(bytes, codec, acc.len()).expect("encoded just now");
+    pool::map(pool, acc.chunks_mut(CHUNK).enumerate().collect(), |(index, part)| {
+        payload.accumulate_chunk(index, 0.5, part).expect("encoded just now");
+    });
+}
+
+fn median(times: &[f64]) -> f64 {
+    let mut sorted = times.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
+}
+
+#[derive(Debug)]
+struct TwoThreads(rayon::ThreadPool);
+
+impl Pool for TwoThreads {
+    fn run(&self, jobs: usize, job: &(dyn Fn(usize) + Sync)) {
+        self.0.install(|| (0..jobs).into_par_iter().for_each(job));
+    }
+}
+
+/// Elements that are timed: the pseudo-gradient over and over, as chunks are coded one by one.
+const ELEMENTS: usize = 1 << 24;
+const ROUNDS: usize = 15;
