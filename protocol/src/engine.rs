@@ -257,14 +257,13 @@ impl Engine {
             digest: course.head.digest,
             fates: course.fates(|round, id| self.in_cut(fragment, round, id)),
             steps: course.tokens.steps,
-            last_capture: course.last_capture(),
+            last_capture: course.last_capture,
         })
     }
 
     /// Whether this node may serve the snapshot with this digest (the donor rule).
     pub fn may_serve(&self, content: &ContentId) -> bool {
-        let is_donor =
-            self.standing == Standing::CaughtUp || self.planted(Bug::DonorNotCaughtUp);
+        let is_donor = self.standing == Standing::CaughtUp || self.planted(Bug::DonorNotCaughtUp);
         is_donor && self.courses.iter().any(|course| course.chain.base_digest() == *content)
     }
 

@@ -127,8 +127,7 @@ impl Fetcher {
         outcome: FetchOutcome,
         now: Time,
     ) -> Ended {
-        let Some(want) = self.wants.get_mut(content).filter(|want| want.asked == Some(from))
-        else {
+        let Some(want) = self.wants.get_mut(content).filter(|want| want.asked == Some(from)) else {
             return Ended::Unknown;
         };
         want.asked = None;

@@ -1,27 +1,22 @@
-//! The outer state (stand-in).
+//! The outer state and the one function that every node must compute alike.
+//!
+//! A fragment's outer state is materialised from its base and the cuts that follow it: each cut
+//! is merged into one pseudo-gradient, and each merge is one step of the outer optimiser. Equal
+//! cuts give equal bits: only `+ - * /` and `sqrt`, in an order that the cut and the fragment
+//! fix, parallel over elements only.
 
-use serde::{Deserialize, Serialize};
+mod clip;
+mod fold;
+mod merge;
+mod norm;
+mod segment;
+mod state;
+mod step;
+mod weight;
 
-use crate::id::{ContentId, ContributionId, NodeId, Version};
-
-/// The exact, ordered set a round merges.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cut {
-    /// Which round.
-    pub round: Version,
-    /// What it merges, sorted by author.
-    pub members: Vec<CutMember>,
-}
-
-/// One contribution of a cut.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CutMember {
-    /// Its id.
-    pub id: ContributionId,
-    /// Who trained.
-    pub author: NodeId,
-    /// Tokens it stands for.
-    pub tokens: u64,
-    /// Its payload.
-    pub payload: ContentId,
-}
+pub use fold::{Cut, CutMember, Fold, FoldError, Payloads};
+pub use merge::{Member, merge, merge_into};
+pub use norm::{CheckError, Norms, check};
+pub use state::{OuterState, SnapshotError};
+pub use step::step;
+pub use weight::{cut_weight, weights};

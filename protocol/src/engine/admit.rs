@@ -78,11 +78,8 @@ impl Engine {
         match ended {
             Ended::Stored(took) => {
                 let waiting = self.awaiting.get(&content);
-                let fragments: Vec<FragmentId> = waiting
-                    .into_iter()
-                    .flatten()
-                    .map(|(round, _)| round.fragment)
-                    .collect();
+                let fragments: Vec<FragmentId> =
+                    waiting.into_iter().flatten().map(|(round, _)| round.fragment).collect();
                 if !fragments.is_empty() {
                     self.transfer.add(took);
                 }
@@ -193,10 +190,7 @@ impl Engine {
     fn knows(&self, header: &Header) -> bool {
         let key = (header.round_id(), header.author);
         self.candidates.get(&key).is_some_and(|known| known.body() == header)
-            || self
-                .ledger
-                .slot(key.0, &header.author)
-                .is_some_and(|known| known.header() == header)
+            || self.ledger.slot(key.0, &header.author).is_some_and(|known| known.header() == header)
     }
 
     /// What a well-formed header must satisfy, whoever signed it.

@@ -39,6 +39,8 @@ pub(super) struct Course {
     pub(super) adopted: Version,
     /// Own contributions by round, kept past stability as far as they may be issued again.
     pub(super) own: BTreeMap<Version, Own>,
+    /// The payload captured last, also when its contribution is long forgotten.
+    pub(super) last_capture: Option<ContentId>,
     /// Own payloads whose content the island must take back.
     pub(super) returns: Vec<ContentId>,
     pub(super) tokens: Tokens,
@@ -120,11 +122,8 @@ pub(super) struct Tokens {
 
 impl Course {
     pub(super) fn new(fragment: FragmentId, chain: Chain) -> Self {
-        let head = Head {
-            version: chain.base(),
-            trail: chain.base_trail(),
-            digest: chain.base_digest(),
-        };
+        let head =
+            Head { version: chain.base(), trail: chain.base_trail(), digest: chain.base_digest() };
         Self {
             fragment,
             version: chain.base(),
@@ -140,6 +139,7 @@ impl Course {
             capture: None,
             adopted: 0,
             own: BTreeMap::new(),
+            last_capture: None,
             returns: Vec::new(),
             tokens: Tokens::default(),
             histories: BTreeMap::new(),
@@ -150,7 +150,7 @@ impl Course {
 
     /// Takes over the counters of the island's checkpoint, if nothing was captured after it.
     pub(super) fn resume(&mut self, resumed: Option<&Resumed>) {
-        if let Some(resumed) = resumed.filter(|it| it.last_capture == self.last_capture()) {
+        if let Some(resumed) = resumed.filter(|it| it.last_capture == self.last_capture) {
             self.tokens.fresh = resumed.fresh;
             self.tokens.reissued = resumed.reissued;
             self.tokens.steps = resumed.steps;
@@ -166,11 +166,6 @@ impl Course {
             Some(index) => self.trails.get(usize::try_from(index).ok()?).copied(),
             None => self.chain.trail_at(version),
         }
-    }
-
-    /// The payload captured last.
-    pub(super) fn last_capture(&self) -> Option<ContentId> {
-        self.own.last_key_value().map(|(_, own)| own.payload())
     }
 
     /// Where own tokens are; `in_cut` tells whether a closed round's cut holds a contribution.

@@ -18,14 +18,9 @@ impl Engine {
         for index in 0..self.courses.len() {
             let fragment = self.courses[index].fragment;
             let ahead = self.ahead_of(fragment);
-            let course = &mut self.courses[index];
-            let given_up = self.heartbeat_patience();
-            let course_stuck = self.courses[index]
-                .installing
-                .as_ref()
-                .is_some_and(|it| !it.stored && self.now.since(it.since) > given_up);
-            let _ = course;
-            if course_stuck {
+            let patience = self.heartbeat_span().times(INSTALL_HEARTBEATS);
+            let installing = self.courses[index].installing.as_ref();
+            if installing.is_some_and(|it| !it.stored && self.now.since(it.since) > patience) {
                 self.give_up_install(fragment);
             }
             if ahead.is_empty() {
@@ -37,8 +32,7 @@ impl Engine {
             }
             self.courses[index].ask_at = self.now.after(self.heartbeat_span());
             self.report(Report::Diverged { fragment, peer: ahead[0] });
-            let reachable: Vec<NodeId> =
-                self.peers.reachable().take(ASKED_MAX).copied().collect();
+            let reachable: Vec<NodeId> = self.peers.reachable().take(ASKED_MAX).copied().collect();
             for to in reachable {
                 let bytes = Message::AskHistory(fragment).encode();
                 self.outbox.push(Output::Send { to, bytes });
@@ -172,7 +166,8 @@ impl Engine {
         let no_reissue = self.planted(Bug::NoReissue);
         let course = &mut self.courses[fragment.index()];
         let base = course.chain.base();
-        let shared = old.trail_at(course.chain.root()) == course.chain.trail_at(course.chain.root());
+        let shared =
+            old.trail_at(course.chain.root()) == course.chain.trail_at(course.chain.root());
         let (orphaned, mut reissued) = (course.tokens.settled.orphaned, 0);
         let mut back = Vec::new();
         let owns: Vec<(Version, Own)> =
@@ -242,10 +237,6 @@ impl Engine {
         if let Some(installing) = course.installing.take() {
             self.fetcher.cancel(&installing.chain.base_digest());
         }
-    }
-
-    fn heartbeat_patience(&self) -> crate::time::Span {
-        self.heartbeat_span().times(INSTALL_HEARTBEATS)
     }
 }
 

@@ -36,10 +36,8 @@ impl Engine {
             && self.now >= self.roster_asked.after(self.heartbeat_span())
         {
             self.roster_asked = self.now;
-            self.outbox.push(Output::Send {
-                to: frontier.node,
-                bytes: Message::AskRoster.encode(),
-            });
+            self.outbox
+                .push(Output::Send { to: frontier.node, bytes: Message::AskRoster.encode() });
         }
     }
 

@@ -91,8 +91,14 @@ impl Engine {
             let Some(course) = self.courses.get_mut(header.fragment.index()) else { continue };
             let base = course.chain.base();
             if header.author == self.me {
+                course.last_capture = Some(header.payload);
                 let kept = header.round + self.config.genesis.rounds.horizon > base;
-                course.own.insert(header.round, Own { id: header.id(), signed, kept });
+                let own = Own { id: header.id(), signed, kept };
+                // One that the stable history lacks was issued again and is only a memory.
+                if header.round > base || course.chain.contains(header.round, &own.id) == Some(true)
+                {
+                    course.own.insert(header.round, own);
+                }
             }
             if header.round > base {
                 let proof = PayloadProof::checked(header.payload);
@@ -108,6 +114,7 @@ impl Engine {
             let resumed = self.config.resumed.get(index).copied();
             let course = &mut self.courses[index];
             course.dirty = course.version > course.head.version;
+            course.adopted = course.version;
             course.resume(resumed.as_ref());
         }
         if self.ledger.equivocated(&self.me) || self.roster.is_revoked(&self.me) {

@@ -5,7 +5,7 @@ use crate::engine::course::{Capture, Job, Own};
 use crate::engine::{Engine, Output, Record, Report};
 use crate::fault::Fault;
 use crate::frontier::Standing;
-use crate::id::{ContentId, ContributionId, FragmentId, NodeId, RoundId, Version};
+use crate::id::{ContentId, ContributionId, FragmentId, RoundId, Version};
 use crate::ledger::cut_digest;
 use crate::message::Message;
 use crate::outer::{Cut, CutMember, cut_weight};
@@ -81,8 +81,7 @@ impl Engine {
         counters.fresh -= fresh;
         counters.reissued = 0;
         counters.steps -= steps;
-        course.capture =
-            Some(Capture::Checking { payload, payload_bytes, steps, tokens, answer });
+        course.capture = Some(Capture::Checking { payload, payload_bytes, steps, tokens, answer });
         self.check(payload, fragment);
     }
 
@@ -125,7 +124,9 @@ impl Engine {
         let signed = self.config.key.sign(self.run, header);
         let id = header.id();
         let own = Own { id, signed: signed.clone(), kept: true };
-        self.courses[fragment.index()].own.insert(number, own);
+        let course = &mut self.courses[fragment.index()];
+        course.last_capture = Some(payload);
+        course.own.insert(number, own);
         if let Some(verified) = signed.clone().verify(self.run) {
             self.admit(verified);
         }
@@ -341,6 +342,3 @@ fn member(admitted: &Admitted) -> CutMember {
     let Header { author, tokens, payload, .. } = *admitted.header();
     CutMember { id: admitted.id(), author, tokens, payload }
 }
-
-/// The largest node id, for ranges.
-pub(super) const NODE_MAX: NodeId = NodeId([255; 32]);

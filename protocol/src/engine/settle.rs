@@ -55,12 +55,7 @@ impl Engine {
     }
 
     /// The base moved: the round is history, its payloads may go.
-    pub(super) fn stabilised(
-        &mut self,
-        fragment: FragmentId,
-        version: Version,
-        digest: ContentId,
-    ) {
+    pub(super) fn stabilised(&mut self, fragment: FragmentId, version: Version, digest: ContentId) {
         let Some(course) = self.courses.get_mut(fragment.index()) else { return };
         let Some(Job::Stabilise { entry, forced }) = course.job.clone() else { return };
         if version != course.chain.base() + 1 {
@@ -109,13 +104,7 @@ impl Engine {
             }
         }
         let forgotten = course.chain.root();
-        let keep = course.own.split_off(&(forgotten + 1));
-        // The newest stays whatever its age: it tells which checkpoint is the newer.
-        let last = course.own.pop_last();
-        course.own = keep;
-        if let (true, Some((round, own))) = (course.own.is_empty(), last) {
-            course.own.insert(round, own);
-        }
+        course.own = course.own.split_off(&(forgotten + 1));
         self.receipts.retain(|round, _| round.fragment != fragment || round.number > through);
         self.drop_candidates(|round, _| round.fragment == fragment && round.number <= through);
         self.outbox.push(Output::Prune { fragment, through, own_through, payloads });
@@ -134,8 +123,8 @@ impl Engine {
                 && self.roster.admits(node, round).is_ok()
                 && !self.ledger.equivocated(node);
             let entry = peer.entry(fragment);
-            let fresh = peer.standing == Standing::Joining
-                && entry.is_none_or(|entry| entry.version == 0);
+            let fresh =
+                peer.standing == Standing::Joining && entry.is_none_or(|entry| entry.version == 0);
             !has_a_say || fresh || entry.is_some_and(|entry| agrees(course, entry) >= round)
         })
     }
@@ -193,12 +182,8 @@ impl Engine {
 
 /// The newest version up to which a peer's frontier shows the same history as ours.
 fn agrees(course: &super::course::Course, entry: &FrontierEntry) -> Version {
-    [
-        (entry.version, entry.trail),
-        (entry.mark(), entry.mark_trail),
-        (entry.base, entry.base_trail),
-    ]
-    .into_iter()
-    .find(|(version, trail)| course.trail_at(*version).is_some_and(|own| own.short() == *trail))
-    .map_or(0, |(version, _)| version)
+    [(entry.version, entry.trail), (entry.mark(), entry.mark_trail), (entry.base, entry.base_trail)]
+        .into_iter()
+        .find(|(version, trail)| course.trail_at(*version).is_some_and(|own| own.short() == *trail))
+        .map_or(0, |(version, _)| version)
 }

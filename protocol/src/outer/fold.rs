@@ -1,0 +1,382 @@
+//! The fold of one fragment: a base, the rounds after it, and the head they lead to.
+//!
+//! A late contribution changes a round that was folded before. The fold then starts again from
+//! the nearest state it remembers, merges only the rounds whose cut is new to it, and takes the
+//! steps of all later rounds in one pass. See [`memory`] for what is remembered.
+
+mod memory;
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::codec::{Codec, PayloadError};
+use crate::fragment::Fragment;
+use crate::genesis::{Genesis, Merge, Outer};
+use crate::id::{ContentId, ContributionId, NodeId, Version};
+use crate::outer::fold::memory::{MERGES_KEPT, Memory, STRIDE};
+use crate::outer::merge::{Member, merge_into};
+use crate::outer::norm::Norms;
+use crate::outer::state::OuterState;
+use crate::outer::step::steps;
+use crate::pool::Pool;
+
+/// One fragment's outer state, from its base to its head.
+pub struct Fold {
+    fragment: Fragment,
+    outer: Outer,
+    merge: Merge,
+    codec: Codec,
+    base: OuterState,
+    head: OuterState,
+    /// Every round after the base, up to the head.
+    rounds: VecDeque<Folded>,
+    /// Digests of versions that were the head and have not changed since.
+    digests: BTreeMap<Version, ContentId>,
+    memory: Memory,
+}
+
+/// What a round merges, in canonical order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cut {
+    /// The version it makes.
+    pub round: Version,
+    /// Its contributions, by author.
+    pub members: Vec<CutMember>,
+}
+
+/// One contribution of a cut, as far as the fold needs to know it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CutMember {
+    /// The contribution.
+    pub id: ContributionId,
+    /// Who made it.
+    pub author: NodeId,
+    /// The tokens it claims.
+    pub tokens: u64,
+    /// Its payload.
+    pub payload: ContentId,
+}
+
+/// Where the fold finds the payloads of admitted contributions.
+pub trait Payloads {
+    /// A payload's bytes and what [`crate::outer::check`] measured: borrowed from a store in
+    /// memory, or owned when it had to be read. Only asked for rounds that must be merged.
+    fn payload(&self, id: &ContentId) -> Option<(Cow<'_, [u8]>, Cow<'_, Norms>)>;
+}
+
+/// Why a fold could not go on.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum FoldError {
+    /// The cuts are not every round after the base in order.
+    #[error("a cut for round {found} where round {expected} belongs")]
+    Gap {
+        /// The round that belongs there.
+        expected: Version,
+        /// The round that was given.
+        found: Version,
+    },
+    /// A payload is not in the store.
+    #[error("payload {payload} of round {round} is missing")]
+    Missing {
+        /// The round that needs it.
+        round: Version,
+        /// The payload.
+        payload: ContentId,
+    },
+    /// A payload does not decode, although it was admitted.
+    #[error("a payload of round {round}: {error}")]
+    Payload {
+        /// The round that needs it.
+        round: Version,
+        /// Why.
+        error: PayloadError,
+    },
+    /// The version is not between base and head.
+    #[error("version {version} is not between base {base} and head {head}")]
+    Outside {
+        /// The version asked for.
+        version: Version,
+        /// The base's version.
+        base: Version,
+        /// The head's version.
+        head: Version,
+    },
+}
+
+impl Fold {
+    /// A fold that begins at `base`, with no rounds.
+    pub fn new(fragment: Fragment, genesis: &Genesis, base: OuterState) -> Self {
+        assert_eq!(base.elements(), fragment.elements, "the base is a state of this fragment");
+        Self {
+            fragment,
+            outer: genesis.outer,
+            merge: genesis.merge,
+            codec: genesis.codec,
+            head: base.clone(),
+            base,
+            rounds: VecDeque::new(),
+            digests: BTreeMap::new(),
+            memory: Memory::default(),
+        }
+    }
+
+    /// The state that no late contribution can change any more.
+    pub fn base(&self) -> &OuterState {
+        &self.base
+    }
+
+    /// The newest version.
+    pub fn head(&self) -> &OuterState {
+        &self.head
+    }
+
+    /// Makes the head the fold of the base and `cuts`, which lists every round after the base in
+    /// order, and returns the head's digest.
+    ///
+    /// A round whose contributions are those of the last time is not merged again while its
+    /// merge is remembered, and no round is stepped again before the first changed one.
+    ///
+    /// On an error the head is the fold of a shorter but true list of rounds; call again when
+    /// the cause is gone.
+    pub fn refold(
+        &mut self,
+        cuts: &[Cut],
+        payloads: &dyn Payloads,
+        pool: &dyn Pool,
+    ) -> Result<ContentId, FoldError> {
+        let first = self.base.version() + 1;
+        for (cut, expected) in cuts.iter().zip(first..) {
+            if cut.round != expected {
+                return Err(FoldError::Gap { expected, found: cut.round });
+            }
+        }
+        let same = self.rounds.iter().zip(cuts).take_while(|(old, cut)| old.is(cut)).count();
+        if same < self.rounds.len() {
+            self.rewind(first + version_offset(same) - 1, pool);
+        }
+        self.plan(same, &cuts[same..]);
+        let climbed = self.climb(payloads, pool);
+        // After a failure only the rounds that the head contains are true.
+        self.truncate();
+        climbed?;
+        Ok(self.digest(pool))
+    }
+
+    /// Makes version `to` the base, forgets what came before it and returns its digest.
+    ///
+    /// Merges are remembered for the newest rounds only, so a version further back may need its
+    /// payloads once more: they may be dropped after this call, not before. On an error the base
+    /// stays what it was.
+    pub fn advance_base(
+        &mut self,
+        to: Version,
+        payloads: &dyn Payloads,
+        pool: &dyn Pool,
+    ) -> Result<ContentId, FoldError> {
+        let (base, head) = (self.base.version(), self.head.version());
+        if to < base || to > head {
+            return Err(FoldError::Outside { version: to, base, head });
+        }
+        if to > base {
+            let next = self.state_at(to, payloads, pool)?;
+            let old = std::mem::replace(&mut self.base, next);
+            let stable = (to - base) as usize;
+            self.rounds.drain(..stable).for_each(|round| self.memory.recycle_merge(round.merged));
+            self.digests.retain(|version, _| *version >= to);
+            self.memory.recycle_state(old);
+            self.memory.forget_anchors(|version| version <= to);
+        }
+        let known = self.digests.get(&to).copied();
+        let digest = known.unwrap_or_else(|| self.base.digest(pool));
+        self.digests.insert(to, digest);
+        Ok(digest)
+    }
+
+    /// Begins again at a snapshot from a peer: base and head are that state.
+    pub fn install(&mut self, base: OuterState) {
+        assert_eq!(base.elements(), self.fragment.elements, "a snapshot of this fragment");
+        self.head = base.clone();
+        self.base = base;
+        self.rounds.clear();
+        self.digests.clear();
+        self.memory = Memory::default();
+    }
+
+    /// The head's digest, computed at most once for each state.
+    fn digest(&mut self, pool: &dyn Pool) -> ContentId {
+        let head = &self.head;
+        *self.digests.entry(head.version()).or_insert_with(|| head.digest(pool))
+    }
+
+    /// Takes the head back to the nearest remembered state at or before `version`, and forgets
+    /// the states after `version`, which are about to change.
+    fn rewind(&mut self, version: Version, pool: &dyn Pool) {
+        self.digests.retain(|known, _| *known <= version);
+        self.memory.forget_anchors(|known| known > version);
+        let nearest = self.memory.anchor_before(version).unwrap_or(&self.base);
+        self.head.copy_from(nearest, pool);
+    }
+
+    /// Lists `cuts` as the rounds from index `same` on; a merge stays if its cut does.
+    fn plan(&mut self, same: usize, cuts: &[Cut]) {
+        let mut old = self.rounds.split_off(same).into_iter();
+        for cut in cuts {
+            let known = old.next();
+            let members = cut.members.clone();
+            let merged = match known {
+                Some(known) if known.is(cut) => known.merged,
+                Some(known) => {
+                    self.memory.recycle_merge(known.merged);
+                    None
+                }
+                None => None,
+            };
+            self.rounds.push_back(Folded { members, merged });
+        }
+        old.for_each(|round| self.memory.recycle_merge(round.merged));
+    }
+
+    /// Forgets whatever is beyond the head.
+    fn truncate(&mut self) {
+        let head = self.head.version();
+        let done = self.index_after(head);
+        self.rounds.drain(done..).for_each(|round| self.memory.recycle_merge(round.merged));
+        self.digests.retain(|version, _| *version <= head);
+        self.memory.forget_anchors(|version| version > head);
+    }
+
+    /// Steps the head through the rounds it lacks.
+    fn climb(&mut self, payloads: &dyn Payloads, pool: &dyn Pool) -> Result<(), FoldError> {
+        let target = self.base.version() + version_offset(self.rounds.len());
+        while self.head.version() < target {
+            let from = self.head.version();
+            let to = target.min(from - from % STRIDE + STRIDE);
+            self.merge_rounds(from + 1, to, payloads, pool)?;
+            let merges = merges(&self.rounds, self.index_after(from), self.index_after(to));
+            steps(&mut self.head, &self.outer, &merges, pool);
+            if to.is_multiple_of(STRIDE) {
+                self.memory.remember(&self.head, pool);
+            }
+            self.forget_merges(to.saturating_sub(MERGES_KEPT));
+        }
+        Ok(())
+    }
+
+    /// The state at `to`, which is after the base and not after the head.
+    fn state_at(
+        &mut self,
+        to: Version,
+        payloads: &dyn Payloads,
+        pool: &dyn Pool,
+    ) -> Result<OuterState, FoldError> {
+        let mut state = self.memory.spare_state().unwrap_or_else(|| self.base.clone());
+        let nearest = self.memory.anchor_before(to).unwrap_or(&self.base);
+        let nearest = if to == self.head.version() { &self.head } else { nearest };
+        state.copy_from(nearest, pool);
+        while state.version() < to {
+            let from = state.version();
+            let end = to.min(from + STRIDE);
+            self.merge_rounds(from + 1, end, payloads, pool)?;
+            let merges = merges(&self.rounds, self.index_after(from), self.index_after(end));
+            steps(&mut state, &self.outer, &merges, pool);
+            self.forget_merges(end.min(self.head.version().saturating_sub(MERGES_KEPT)));
+        }
+        Ok(state)
+    }
+
+    /// Merges those of the rounds `from..=to` whose merge is not remembered.
+    fn merge_rounds(
+        &mut self,
+        from: Version,
+        to: Version,
+        payloads: &dyn Payloads,
+        pool: &dyn Pool,
+    ) -> Result<(), FoldError> {
+        for round in from..=to {
+            let index = self.index_after(round) - 1;
+            if self.rounds[index].merged.is_none() {
+                let mut out = self.memory.spare_merge(self.fragment.elements);
+                self.merge_round(round, &self.rounds[index].members, payloads, &mut out, pool)?;
+                self.rounds[index].merged = Some(out);
+            }
+        }
+        Ok(())
+    }
+
+    fn merge_round(
+        &self,
+        round: Version,
+        members: &[CutMember],
+        payloads: &dyn Payloads,
+        out: &mut [f32],
+        pool: &dyn Pool,
+    ) -> Result<(), FoldError> {
+        let mut found = Vec::with_capacity(members.len());
+        for member in members {
+            let missing = FoldError::Missing { round, payload: member.payload };
+            found.push(payloads.payload(&member.payload).ok_or(missing)?);
+        }
+        let members: Vec<Member<'_>> = members
+            .iter()
+            .zip(&found)
+            .map(|(member, (payload, norms))| Member { tokens: member.tokens, payload, norms })
+            .collect();
+        merge_into(&self.fragment, &self.merge, self.codec, &members, out, pool)
+            .map_err(|error| FoldError::Payload { round, error })
+    }
+
+    /// Forgets the merges of rounds up to `last`.
+    fn forget_merges(&mut self, last: Version) {
+        let end = (last.saturating_sub(self.base.version()) as usize).min(self.rounds.len());
+        for round in self.rounds.iter_mut().take(end) {
+            self.memory.recycle_merge(round.merged.take());
+        }
+    }
+
+    /// How many rounds lead from the base to `version`.
+    fn index_after(&self, version: Version) -> usize {
+        (version - self.base.version()) as usize
+    }
+}
+
+impl fmt::Debug for Fold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fold")
+            .field("base", &self.base)
+            .field("head", &self.head)
+            .field("memory", &self.memory)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A round that is part of the fold.
+struct Folded {
+    members: Vec<CutMember>,
+    /// Its pseudo-gradient, while it is remembered.
+    merged: Option<Vec<f32>>,
+}
+
+impl Folded {
+    /// Whether it is the fold of exactly this cut.
+    fn is(&self, cut: &Cut) -> bool {
+        let ids = self.members.iter().map(|member| member.id);
+        ids.eq(cut.members.iter().map(|member| member.id))
+    }
+}
+
+/// The merges of rounds `from..to`, counted from the base.
+fn merges(rounds: &VecDeque<Folded>, from: usize, to: usize) -> Vec<&[f32]> {
+    let merged = |round| -> &[f32] {
+        let round: &Folded = round;
+        round.merged.as_deref().expect("merged just before")
+    };
+    rounds.range(from..to).map(merged).collect()
+}
+
+fn version_offset(rounds: usize) -> Version {
+    Version::try_from(rounds).expect("a horizon has at most 4096 rounds")
+}
