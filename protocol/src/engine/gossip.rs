@@ -22,7 +22,7 @@ impl Engine {
         } else {
             Err(Fault::Flood)
         };
-        let verdict = judged.map_or_else(Fault::verdict, |verdict| verdict);
+        let verdict = judged.unwrap_or_else(Fault::verdict);
         self.outbox.push(Output::Judge { receipt, verdict });
         if let Err(fault) = judged
             && fault.penalty() > 0

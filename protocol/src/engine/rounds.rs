@@ -139,7 +139,7 @@ impl Engine {
         let index = fragment.index();
         let round = RoundId { fragment, number: self.courses[index].version + 1 };
         let have = u32::try_from(self.cut(round).len()).unwrap_or(u32::MAX);
-        if have == 0 || self.standing == Standing::Muted && self.courses[index].version == 0 {
+        if have == 0 {
             self.courses[index].quorate_at = None;
             self.courses[index].closes_at = None;
             return false;

@@ -122,10 +122,9 @@ impl Engine {
             let has_a_say = peer.trains
                 && self.roster.admits(node, round).is_ok()
                 && !self.ledger.equivocated(node);
+            // One that joins has a say too: it may be about to contribute.
             let entry = peer.entry(fragment);
-            let fresh =
-                peer.standing == Standing::Joining && entry.is_none_or(|entry| entry.version == 0);
-            !has_a_say || fresh || entry.is_some_and(|entry| agrees(course, entry) >= round)
+            !has_a_say || entry.is_some_and(|entry| agrees(course, entry) >= round)
         })
     }
 
@@ -140,8 +139,8 @@ impl Engine {
                 .map(|entry| agrees(course, entry))
                 .collect();
             let of = u32::try_from(seen.len()).unwrap_or(u32::MAX);
-            for (number, own) in course.own.range(course.chain.base() + 1..=course.version) {
-                if !self.in_cut(fragment, *number, &own.id) {
+            for (number, own) in course.own.range(course.chain.base() + 1..) {
+                if *number > course.version || !self.in_cut(fragment, *number, &own.id) {
                     continue;
                 }
                 let merged_by = seen.iter().filter(|version| *version >= number).count();

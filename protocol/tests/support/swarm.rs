@@ -65,26 +65,10 @@ pub(crate) struct Contribution {
 /// A genesis of which the fold reads the outer optimiser, the merge and the codec.
 pub(crate) fn genesis(rule: MergeRule) -> Genesis {
     Genesis {
-        name: "test".into(),
-        tensors: Vec::new(),
-        init_seed: 0,
-        fragments: 1,
-        rounds: Rounds {
-            steps: 24,
-            steps_min: 4,
-            quorum_min: 1,
-            quorum_percent: 50,
-            grace_ms_min: 1,
-            grace_ms_max: 1,
-            horizon: 64,
-            alive_ms: 1,
-            forget_ms: 1,
-            heartbeat_ms: 1,
-        },
         outer: Outer { learning_rate: 0.7, momentum: 0.6 },
         merge: Merge { rule, weight_cap: 3, clip: 2.0, norm_max: 1e6 },
         codec: Codec::F32,
-        roster: RosterPolicy::Open,
+        ..Genesis::custom("test", Vec::new())
     }
 }
 
