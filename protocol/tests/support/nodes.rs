@@ -1,6 +1,8 @@
 //! A few engines in one room: every message arrives at once, every disk is perfect. For tests of
 //! the engine itself; the simulator has the bad weather.
 
+#![allow(clippy::unwrap_used, reason = "a test's own support fails like a test")]
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -105,7 +107,7 @@ impl Room {
                     self.nodes[index].engine.handle_timeout(self.now);
                     self.execute(index);
                 }
-                if (self.now.0 / 10 + index as u64) % 10 == 0 {
+                if (self.now.0 / 10 + index as u64).is_multiple_of(10) {
                     self.input(index, Input::Stepped { tokens: 32, step_ms: 100 });
                 }
             }

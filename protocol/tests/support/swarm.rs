@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use atoll_protocol::codec::{self, Codec};
 use atoll_protocol::crypto;
 use atoll_protocol::fragment::{Fragment, Piece};
-use atoll_protocol::genesis::{Genesis, Merge, MergeRule, Outer, RosterPolicy, Rounds, TensorKind};
+use atoll_protocol::genesis::{Genesis, Merge, MergeRule, Outer, TensorKind};
 use atoll_protocol::id::{ContentId, ContributionId, FragmentId, NodeId, Version};
 use atoll_protocol::outer::{self, Cut, CutMember, Fold, Norms, OuterState, Payloads};
 use atoll_protocol::pool::{Inline, Pool};
