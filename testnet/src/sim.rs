@@ -18,6 +18,7 @@ mod node;
 mod observer;
 mod ownership;
 mod packet;
+pub mod plan;
 mod shadow;
 mod shared;
 mod tally;

@@ -249,9 +249,9 @@ impl Simulation<'_> {
         let running = state.running.as_mut().expect("only running nodes have jobs");
         let part = &mut running.parts[fragment.index()];
         let bytes = state.disk.content(&content);
-        let snapshot = bytes
-            .filter(|bytes| content_id(bytes) == content)
-            .and_then(|bytes| OuterState::from_bytes(bytes, &shared.fragments[fragment.index()]).ok());
+        let snapshot = bytes.filter(|bytes| content_id(bytes) == content).and_then(|bytes| {
+            OuterState::from_bytes(bytes, &shared.fragments[fragment.index()]).ok()
+        });
         let good = snapshot.is_some();
         if let Some(snapshot) = snapshot {
             state.disk.store_base(content, Rc::new(snapshot.clone()));
@@ -334,14 +334,15 @@ impl Simulation<'_> {
         }
     }
 
-    /// Starts an island's steps once its node is caught up.
+    /// Starts an island's steps: once its node is caught up, or at once if it trained before.
     pub(super) fn wake_island(&mut self, node: NodeIndex) {
         if self.world.quiet {
             return;
         }
         let state = &mut self.world.nodes[node];
-        let ready =
+        let caught_up =
             state.engine().is_some_and(|engine| engine.standing() == Standing::CaughtUp);
+        let ready = caught_up || state.disk.checkpoint().is_some();
         let Some(running) = &mut state.running else { return };
         if ready && !running.stepping && running.island.is_some() {
             running.stepping = true;

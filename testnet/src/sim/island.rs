@@ -120,7 +120,11 @@ impl Island {
             shared.scatter(fragment, &local, &mut self.params);
             let captures = &self.captures;
             let own = captures.iter().map(|(id, capture)| (*id, &*capture.bytes));
-            part.shadow.restart(shared, fragment, own.filter(|(id, _)| in_fragment(disk, id, fragment)));
+            part.shadow.restart(
+                shared,
+                fragment,
+                own.filter(|(id, _)| in_fragment(disk, id, fragment)),
+            );
         }
     }
 
@@ -132,7 +136,8 @@ impl Island {
             let part = &mut self.parts[fragment.index()];
             part.steps += 1;
             part.fresh += tokens;
-            let (from, to) = (shared.gather(fragment, &before), shared.gather(fragment, &self.params));
+            let (from, to) =
+                (shared.gather(fragment, &before), shared.gather(fragment, &self.params));
             part.shadow.moved(&from, &to);
         }
         tokens
@@ -143,7 +148,8 @@ impl Island {
         let local = shared.gather(fragment, &self.params);
         let part = &mut self.parts[fragment.index()];
         let codec = shared.genesis.codec;
-        let bytes: Rc<[u8]> = part.account.capture(&local, codec, shared.pool.as_ref()).ok()?.into();
+        let bytes: Rc<[u8]> =
+            part.account.capture(&local, codec, shared.pool.as_ref()).ok()?.into();
         let payload = content_id(&bytes);
         let tokens = part.fresh + part.reissued;
         (part.last_capture, part.steps, part.fresh, part.reissued) = (Some(payload), 0, 0, 0);
@@ -212,11 +218,6 @@ impl Island {
     /// Steps taken since the beginning of the shard.
     pub(super) fn steps(&self) -> u64 {
         self.learner.steps()
-    }
-
-    /// Whether everything is a number.
-    pub(super) fn is_finite(&self) -> bool {
-        self.params.iter().all(|value| value.is_finite())
     }
 
     fn recall_captures(&mut self, disk: &Disk, own: NodeId) {

@@ -274,7 +274,9 @@ mod tests {
         assert!(!links.open(0, 3) && links.open(3, 0));
         assert_eq!(links.send(Time(0), 0, 3), Fate::Lost);
         links.heal();
-        assert!(matches!(links.send(Time(0), 0, 3), Fate::Arrives(at) if (10..=20).contains(&at.0)));
+        assert!(
+            matches!(links.send(Time(0), 0, 3), Fate::Arrives(at) if (10..=20).contains(&at.0))
+        );
     }
 
     #[test]

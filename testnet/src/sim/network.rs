@@ -172,7 +172,8 @@ impl Simulation<'_> {
     /// A node notices whether a peer is reachable, and whether it is still in the same life.
     pub(super) fn look(&mut self, node: NodeIndex, peer: NodeIndex) {
         let id = self.world.nodes[peer].id;
-        let reachable = self.world.nodes[peer].running.is_some() && self.world.links.open(peer, node);
+        let reachable =
+            self.world.nodes[peer].running.is_some() && self.world.links.open(peer, node);
         let life = self.world.nodes[peer].life;
         let own = self.world.nodes[node].id;
         let Some(running) = &mut self.world.nodes[node].running else { return };

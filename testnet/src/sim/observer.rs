@@ -21,10 +21,7 @@ pub(super) struct Observer<'t> {
 }
 
 impl<'t> Observer<'t> {
-    pub(super) fn new(
-        checkers: Vec<Box<dyn Checker>>,
-        trace: Option<&'t mut dyn Write>,
-    ) -> Self {
+    pub(super) fn new(checkers: Vec<Box<dyn Checker>>, trace: Option<&'t mut dyn Write>) -> Self {
         let hasher = blake3::Hasher::new();
         Self { checkers, trace, hasher, violation: None, phase: Phase::Safety }
     }

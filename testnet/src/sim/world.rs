@@ -302,4 +302,25 @@ impl check::World for World {
     fn sizes(&self, node: NodeIndex) -> Vec<(&'static str, usize, usize)> {
         self.nodes[node].engine().map(|engine| engine.sizes()).unwrap_or_default()
     }
+
+    fn trains(&self, node: NodeIndex) -> bool {
+        self.nodes[node].plan.trains
+    }
+
+    fn conservation(&self, node: NodeIndex, fragment: FragmentId) -> Option<f64> {
+        let island = self.nodes[node].running.as_ref()?.island.as_ref()?;
+        // What is lost for good leaves the island without entering any version.
+        let orphaned = self.nodes[node].engine()?.status(fragment)?.fates.orphaned;
+        if orphaned > 0 { None } else { island.conservation(&self.shared, fragment) }
+    }
+
+    fn loss(&self, node: NodeIndex) -> Option<f64> {
+        let node = &self.nodes[node];
+        node.running.as_ref()?;
+        Some(self.shared.loss(self.shared.ids().filter_map(|fragment| node.head(fragment))))
+    }
+
+    fn first_loss(&self) -> Option<f64> {
+        Some(self.first_loss)
+    }
 }
