@@ -189,7 +189,8 @@ fn finish(
     summary.print(out)?;
     let unexercised = summary.unexercised();
     // A named scenario has the faults it has; many drawn swarms must have them all.
-    let harness_failed = options.scenario.is_none() && runs >= RUNS_FOR_ALL && !unexercised.is_empty();
+    let harness_failed =
+        options.scenario.is_none() && runs >= RUNS_FOR_ALL && !unexercised.is_empty();
     if harness_failed {
         let names = unexercised.join(", ");
         writeln!(io::stderr(), "error: {runs} swarms never exercised: {names}")?;

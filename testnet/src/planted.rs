@@ -83,7 +83,9 @@ fn exposing(bug: Bug, seed: u64, run: u64) -> Setup {
         Bug::WeightUncapped => scenario::one_liar(seed, Attack::TokenInflation),
         Bug::SignatureWithoutRun => scenario::one_liar(seed, Attack::OtherRun),
         Bug::EvidenceIgnored => scenario::one_liar(seed, Attack::Equivocation),
-        Bug::ForkByArrival | Bug::NoReissue | Bug::LostOnExpiry => named("partition-beyond-horizon"),
+        Bug::ForkByArrival | Bug::NoReissue | Bug::LostOnExpiry => {
+            named("partition-beyond-horizon")
+        }
         Bug::DonorNotCaughtUp => named("fresh-node-cannot-overwrite"),
         Bug::DoubleCountOnAdopt => named("calm"),
         Bug::ArrivalOrderFold

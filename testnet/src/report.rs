@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::runner::{Verdict, hex};
 use crate::scenario::slug;
-use crate::sim::byzantine::Attack;
 use crate::sim::Phase;
+use crate::sim::byzantine::Attack;
 
 /// Counts over many runs.
 #[derive(Debug, Default)]

@@ -41,7 +41,11 @@ pub fn measure(seed: u64) -> Result<Ratios, String> {
 /// Prints the table; true if every mean is within its band.
 pub fn print(out: &mut dyn Write, rows: &[Ratios]) -> io::Result<bool> {
     writeln!(out, "loss ratios at equal tokens (1 is as good as the control, lower is better)")?;
-    writeln!(out, "{:<8}{:>14}{:>14}{:>22}", "seed", "calm/central", "storm/central", "liar/no liar")?;
+    writeln!(
+        out,
+        "{:<8}{:>14}{:>14}{:>22}",
+        "seed", "calm/central", "storm/central", "liar/no liar"
+    )?;
     for Ratios { seed, calm, storm, liar } in rows {
         writeln!(out, "{seed:<8}{calm:>14.4}{storm:>14.4}{liar:>22.4}")?;
     }
@@ -59,14 +63,14 @@ fn long(mut setup: Setup) -> Setup {
     setup
 }
 
-fn finished(setup: &Setup) -> Result<Box<Outcome>, String> {
+fn finished(setup: &Setup) -> Result<Outcome, String> {
     match runner::run(setup.clone(), None) {
-        Verdict::Passed(outcome) => Ok(outcome),
+        Verdict::Passed(outcome) => Ok(*outcome),
         // The ratio says how well it learned; that is not for a checker to judge here.
         Verdict::Violated(outcome)
             if outcome.violation.as_ref().is_some_and(|seen| seen.checker == "learning") =>
         {
-            Ok(outcome)
+            Ok(*outcome)
         }
         verdict => Err(crate::report::failure(&verdict).unwrap_or_default()),
     }
@@ -79,13 +83,8 @@ fn against_central(setup: &Setup, outcome: &Outcome) -> Result<f64, String> {
     let islands = u16::try_from(setup.islands.len()).unwrap_or(u16::MAX);
     let a_round = u64::from(islands) * u64::from(setup.genesis.rounds.steps) * toy::learner::BATCH;
     let rounds = u32::try_from(tokens / a_round.max(1)).unwrap_or(u32::MAX).saturating_add(2);
-    let plan = Plan {
-        islands,
-        rounds,
-        seed: setup.seed,
-        learning_rate: LEARNING_RATE,
-        staggered: true,
-    };
+    let plan =
+        Plan { islands, rounds, seed: setup.seed, learning_rate: LEARNING_RATE, staggered: true };
     let task = Task::new(setup.task_seed);
     let control = toy::central(&task, &setup.genesis, &plan).map_err(|why| why.to_string())?;
     let loss = at_tokens(&control.curve, tokens).ok_or("the control trained no tokens")?;

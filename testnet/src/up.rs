@@ -32,9 +32,10 @@ fn print_end(out: &mut dyn Write, outcome: &Outcome, fragments: u64) -> io::Resu
     }
     writeln!(out)?;
     for ending in outcome.digests.iter().filter(|ending| ending.node == 0) {
-        let same = outcome.digests.iter().filter(|other| {
-            other.fragment == ending.fragment && other.digest == ending.digest
-        });
+        let same = outcome
+            .digests
+            .iter()
+            .filter(|other| other.fragment == ending.fragment && other.digest == ending.digest);
         let all = outcome.digests.iter().filter(|other| other.fragment == ending.fragment);
         writeln!(
             out,

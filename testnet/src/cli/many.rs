@@ -55,7 +55,8 @@ impl Progress {
         // Progress that cannot be shown must not change the run.
         let _ = if self.total <= FEW {
             let same = if twice { ", the same again and with other threads" } else { "" };
-            let what = report::failure(verdict).map_or("passed".into(), |what| format!("FAILED {what}"));
+            let what =
+                report::failure(verdict).map_or("passed".into(), |what| format!("FAILED {what}"));
             writeln!(stderr, "{}: {what}\n  {}{same}", job.name, report::one_line(verdict))
         } else if self.shown {
             let done = state.0;
