@@ -1,27 +1,65 @@
 //! The engine: `(state, now, Input) -> Output`s, and nothing else.
+//!
+//! ```text
+//! engine.handle(now, input);
+//! while let Some(output) = engine.poll_output() { execute(output) }   // strictly in order
+//! sleep_until(engine.poll_timeout());                                 // then handle_timeout
+//! ```
+//!
+//! It sees headers, hashes and lengths, never tensor bytes: folding, checking and capturing are
+//! outputs whose results come back as inputs. `Persist` is a barrier: what follows it may leave
+//! the node only once the record is durable.
+
+mod admit;
+mod catch_up;
+mod course;
+mod gossip;
+mod install;
+mod outbox;
+mod reconcile;
+mod restore;
+mod rounds;
+mod settle;
 
 pub mod input;
 pub mod output;
 pub mod record;
 pub mod report;
 
-use crate::crypto::Key;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::contribution::Header;
+use crate::crypto::{Key, Verified};
+use crate::fetch::Fetcher;
 use crate::frontier::Standing;
 use crate::genesis::Genesis;
-use crate::id::{ContentId, FragmentId, NodeId, Trail, Version};
-use crate::planted::Planted;
-use crate::time::Time;
+use crate::id::{ContentId, FragmentId, NodeId, RoundId, RunId, Trail, Version};
+use crate::ledger::Ledger;
+use crate::limits::{FETCHES_MAX, OUTBOX_MAX, PEERS_MAX, REFUSED_MAX, WANTS_MAX};
+use crate::peers::Peers;
+use crate::planted::{Bug, Planted};
+use crate::rng::Rng;
+use crate::roster::Roster;
+use crate::round::grace::Smoothed;
+use crate::time::{Span, Time};
 
-pub use input::{Command, FetchOutcome, Input};
+use course::Course;
+use outbox::Outbox;
+
+pub use crate::fetch::FetchOutcome;
+pub use crate::round::CloseReason;
+pub use input::{Command, Input};
 pub use output::Output;
 pub use record::{Record, Settled};
-pub use report::{CloseReason, Report};
+pub use report::Report;
 
 /// What an engine is started with.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
     /// What the swarm shares.
     pub genesis: Genesis,
+    /// The digest of each fragment's outer state at version 0.
+    pub initial: Vec<ContentId>,
     /// This node's identity.
     pub key: Key,
     /// How often this node was started, this time included; never goes back.
@@ -75,6 +113,8 @@ pub struct FragmentStatus {
     pub base_trail: Trail,
     /// Weight merged up to the base.
     pub base_weight: u64,
+    /// The digest of the outer state at the base.
+    pub base_digest: ContentId,
     /// Rounds closed up to here.
     pub version: Version,
     /// The version of the materialised head.
@@ -85,6 +125,8 @@ pub struct FragmentStatus {
     pub digest: ContentId,
     /// Where own tokens are.
     pub fates: Fates,
+    /// Own steps since the last capture.
+    pub steps: u32,
     /// The last own payload that was captured, for the island to compare with its checkpoint.
     pub last_capture: Option<ContentId>,
 }
@@ -93,59 +135,172 @@ pub struct FragmentStatus {
 #[derive(Debug)]
 pub struct Engine {
     config: EngineConfig,
+    me: NodeId,
+    /// What signatures are bound to: the run id.
+    run: RunId,
+    /// Parameters in each fragment.
+    elements: Vec<usize>,
+    roster: Roster,
+    ledger: Ledger,
+    /// Verified headers whose payload is not here yet.
+    candidates: BTreeMap<(RoundId, NodeId), Verified<Header>>,
+    /// Payload -> the candidates that wait for it.
+    awaiting: BTreeMap<ContentId, BTreeSet<(RoundId, NodeId)>>,
+    /// Payloads being checked for a fragment.
+    checking: BTreeSet<(ContentId, FragmentId)>,
+    /// Payloads that failed the check for a fragment.
+    refused: BTreeSet<(ContentId, FragmentId)>,
+    /// How many ledger entries refer to a payload.
+    references: BTreeMap<ContentId, u32>,
+    peers: Peers,
+    fetcher: Fetcher,
+    courses: Vec<Course>,
+    outbox: Outbox,
+    rng: Rng,
+    standing: Standing,
+    leaving: bool,
+    started: Time,
+    now: Time,
+    heartbeat_at: Time,
+    sequence: u64,
+    /// The first fragment of the next frontier.
+    page: usize,
+    step: Smoothed,
+    transfer: Smoothed,
+    /// When a peer was last told our ledger digests of a fragment.
+    summarised: BTreeMap<(NodeId, FragmentId), Time>,
+    roster_asked: Time,
+    receipts: BTreeMap<RoundId, (u32, u32)>,
 }
 
 impl Engine {
-    /// An engine that goes on from `records` (in the order they were persisted).
-    pub fn new(config: EngineConfig, records: Vec<Record>, now: Time) -> Self {
-        let _ = (records, now);
-        Self { config }
-    }
-
     /// Takes one input. Time never goes back.
     pub fn handle(&mut self, now: Time, input: Input) {
-        let _ = (now, input);
+        self.advance_clock(now);
+        match input {
+            Input::PeerUp(node) => self.peer_up(node),
+            Input::PeerDown(node) => self.peers.connected(node, false, now),
+            Input::Received { from, bytes, receipt } => self.received(from, &bytes, receipt),
+            Input::Stepped { tokens, step_ms } => self.stepped(tokens, step_ms),
+            Input::Captured { fragment, payload, payload_bytes, steps_since, tokens_since } => {
+                self.captured(fragment, payload, payload_bytes, steps_since, tokens_since);
+            }
+            Input::Adopted { fragment, version } => {
+                if let Some(course) = self.courses.get_mut(fragment.index()) {
+                    course.adopted = version;
+                }
+            }
+            Input::Fetched { content, from, outcome } => self.fetched(content, from, outcome),
+            Input::Checked { payload, fragment, outcome } => {
+                self.checked(payload, fragment, outcome);
+            }
+            Input::Materialised { fragment, version, digest } => {
+                self.materialised(fragment, version, digest);
+            }
+            Input::Stabilised { fragment, version, digest } => {
+                self.stabilised(fragment, version, digest);
+            }
+            Input::Installed { fragment, content, good } => {
+                self.installed(fragment, content, good);
+            }
+            Input::Command(command) => self.command(command),
+        }
+        self.settle();
     }
 
     /// Lets the engine act on the passing of time.
     pub fn handle_timeout(&mut self, now: Time) {
-        let _ = now;
+        self.advance_clock(now);
+        if now >= self.heartbeat_at {
+            self.heartbeat();
+        }
+        for course in &mut self.courses {
+            if course.closes_at.is_some_and(|at| now >= at) {
+                course.awake = true;
+            }
+        }
+        self.settle();
     }
 
     /// The next thing to do, strictly in order.
     pub fn poll_output(&mut self) -> Option<Output> {
-        None
+        self.outbox.pop()
     }
 
     /// When `handle_timeout` must be called at the latest.
     pub fn poll_timeout(&self) -> Option<Time> {
-        None
+        let grace = self.courses.iter().filter_map(|course| course.closes_at).min();
+        [Some(self.heartbeat_at), grace, self.fetcher.next_poll()].into_iter().flatten().min()
     }
 
     /// This node.
     pub fn node(&self) -> NodeId {
-        self.config.key.node()
-    }
-
-    /// Where one fragment stands.
-    pub fn status(&self, fragment: FragmentId) -> Option<FragmentStatus> {
-        let _ = fragment;
-        None
+        self.me
     }
 
     /// Whether this node takes part.
     pub fn standing(&self) -> Standing {
-        Standing::Joining
+        self.standing
     }
 
-    /// Sizes of the bounded structures, with their limits.
-    pub fn sizes(&self) -> Vec<(&'static str, usize, usize)> {
-        Vec::new()
+    /// Where one fragment stands.
+    pub fn status(&self, fragment: FragmentId) -> Option<FragmentStatus> {
+        let course = self.courses.get(fragment.index())?;
+        Some(FragmentStatus {
+            base: course.chain.base(),
+            base_trail: course.chain.base_trail(),
+            base_weight: course.chain.base_weight(),
+            base_digest: course.chain.base_digest(),
+            version: course.version,
+            head: course.head.version,
+            head_trail: course.head.trail,
+            digest: course.head.digest,
+            fates: course.fates(|round, id| self.in_cut(fragment, round, id)),
+            steps: course.tokens.steps,
+            last_capture: course.last_capture,
+        })
     }
 
     /// Whether this node may serve the snapshot with this digest (the donor rule).
     pub fn may_serve(&self, content: &ContentId) -> bool {
-        let _ = content;
-        false
+        let is_donor = self.standing == Standing::CaughtUp || self.planted(Bug::DonorNotCaughtUp);
+        is_donor && self.courses.iter().any(|course| course.chain.base_digest() == *content)
+    }
+
+    /// Sizes of the bounded structures, with their limits.
+    pub fn sizes(&self) -> Vec<(&'static str, usize, usize)> {
+        let window: usize = self
+            .courses
+            .iter()
+            .map(|course| course.trails.len() + crate::limits::ROUNDS_AHEAD_MAX as usize)
+            .sum();
+        let slots = window * crate::limits::ROUND_AUTHORS_MAX;
+        vec![
+            ("outbox", self.outbox.len(), OUTBOX_MAX * 2),
+            ("peers", self.peers.len(), PEERS_MAX),
+            ("wants", self.fetcher.len(), WANTS_MAX),
+            ("fetches", self.fetcher.in_flight(), FETCHES_MAX),
+            ("refused", self.refused.len(), REFUSED_MAX),
+            ("ledger", self.ledger.len(), slots),
+            ("candidates", self.candidates.len(), slots),
+            ("summaries", self.summarised.len(), PEERS_MAX * self.courses.len()),
+        ]
+    }
+
+    fn advance_clock(&mut self, now: Time) {
+        assert!(now >= self.now, "time never goes back");
+        self.now = now;
+    }
+
+    fn planted(&self, bug: Bug) -> bool {
+        self.config.planted.is(bug)
+    }
+
+    fn report(&mut self, report: Report) {
+        self.outbox.push(Output::Report(report));
+    }
+
+    fn heartbeat_span(&self) -> Span {
+        Span(self.config.genesis.rounds.heartbeat_ms)
     }
 }

@@ -91,7 +91,7 @@ impl Account {
     ///
     /// A payload moves without touching `local` if the account held it. One that it did not
     /// hold had been merged into a version that no longer counts: its content comes back.
-    /// With equal `pending` this is one pass: `local = outer' + (local - outer)`.
+    /// With equal `pending` this is one pass: `local = outer' + (local - outer)`, rounded once.
     ///
     /// On an error nothing has changed.
     ///
@@ -197,27 +197,23 @@ impl<'a> Transfer<'a> {
 
     /// Carries the progress of one chunk from the old version to the new one.
     fn carry(&self, index: usize, local: &mut [f32], old: &[f32], new: &[f32], pending: &[f32]) {
-        if self.added.is_empty() {
-            let versions = old.iter().zip(new);
-            if self.merged {
-                for ((local, (old, new)), pending) in local.iter_mut().zip(versions).zip(pending) {
-                    *local = new + ((*local - old) - pending);
-                }
-            } else {
-                for (local, (old, new)) in local.iter_mut().zip(versions) {
-                    *local = new + (*local - old);
-                }
-            }
+        let values = local.iter_mut().zip(old.iter().zip(new));
+        if !self.merged && self.added.is_empty() {
+            values.for_each(|(local, (old, new))| *local = carried(*local, *old, *new, 0.0));
             return;
         }
-        local.iter_mut().zip(old).for_each(|(local, old)| *local -= old);
+        // What the progress gains: less all of pending if something of it is merged, and all
+        // that comes back or stays.
+        let mut gained = vec![0.0; pending.len()];
         if self.merged {
-            local.iter_mut().zip(pending).for_each(|(local, pending)| *local -= pending);
+            gained.iter_mut().zip(pending).for_each(|(gained, pending)| *gained = -pending);
         }
         for payload in &self.added {
-            payload.accumulate_chunk(index, CONTENT, local).expect("verified before");
+            payload.accumulate_chunk(index, CONTENT, &mut gained).expect("verified before");
         }
-        local.iter_mut().zip(new).for_each(|(local, new)| *local += new);
+        values.zip(&gained).for_each(|((local, (old, new)), gained)| {
+            *local = carried(*local, *old, *new, *gained);
+        });
     }
 
     /// Sums pending anew where its list has changed.
@@ -229,6 +225,13 @@ impl<'a> Transfer<'a> {
             }
         }
     }
+}
+
+/// `new + (local - old + gained)`, rounded once: then a local that was its old version becomes the
+/// new one, and an equal version leaves local as it is, bit for bit.
+#[expect(clippy::cast_possible_truncation, reason = "rounding to the nearest is what is meant")]
+fn carried(local: f32, old: f32, new: f32, gained: f32) -> f32 {
+    (f64::from(new) + (f64::from(local) - f64::from(old) + f64::from(gained))) as f32
 }
 
 /// Decodes everything once and keeps nothing: only rare adoptions need payloads at all, and none

@@ -22,6 +22,7 @@ pub struct Ledger {
 }
 
 /// What an insertion did.
+#[expect(clippy::large_enum_variant, reason = "returned once and matched at once")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inserted {
     /// It is new.

@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::chain::History;
 use crate::contribution::Header;
 use crate::crypto::Signed;
 use crate::frontier::{Frontier, Goodbye};
-use crate::id::{ContentId, ContributionId, FragmentId, Short, Trail, Version};
+use crate::id::{FragmentId, Short, Version};
 use crate::ledger::Evidence;
 use crate::limits::{GOSSIP_BYTES_MAX, MESSAGE_BYTES_MAX};
 use crate::roster::{Invite, Revocation};
@@ -89,30 +90,4 @@ pub struct RosterRecords {
     pub revocations: Vec<Signed<Revocation>>,
     /// Evidence of equivocation.
     pub evidence: Vec<Evidence>,
-}
-
-/// The newest stable rounds of one fragment, as a chain that can be recomputed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct History {
-    /// Which fragment.
-    pub fragment: FragmentId,
-    /// The version below the first entry.
-    pub root: Version,
-    /// The trail at `root`.
-    pub root_trail: Trail,
-    /// Weight merged up to `root`.
-    pub root_weight: u64,
-    /// Rounds `root + 1`, `root + 2`, ... up to the sender's base.
-    pub entries: Vec<HistoryEntry>,
-}
-
-/// One stable round.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HistoryEntry {
-    /// What was merged, sorted by author.
-    pub cut: Vec<ContributionId>,
-    /// The weight of the cut after caps.
-    pub weight: u64,
-    /// The digest of the outer state after it: the id its snapshot is fetched by.
-    pub digest: ContentId,
 }

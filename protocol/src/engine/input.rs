@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
+use crate::fetch::FetchOutcome;
 use crate::id::{ContentId, FragmentId, NodeId, Version};
 
 /// Everything an engine can be told. Any sequence of these is legal.
@@ -61,6 +62,8 @@ pub enum Input {
     Checked {
         /// Which payload.
         payload: ContentId,
+        /// For which fragment.
+        fragment: FragmentId,
         /// Whether it passed, or what its author did wrong.
         outcome: Result<(), Fault>,
     },
@@ -93,19 +96,6 @@ pub enum Input {
     },
     /// The operator wants something.
     Command(Command),
-}
-
-/// How a fetch ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum FetchOutcome {
-    /// The bytes are here, have the right hash and are stored.
-    Stored,
-    /// The peer does not have them.
-    NotFound,
-    /// The peer could not be reached, or stopped answering.
-    Unreachable,
-    /// The bytes had another hash or length.
-    Wrong,
 }
 
 /// What an operator can ask for.

@@ -9,6 +9,7 @@ use crate::id::{ContentId, FragmentId, NodeId, Version};
 use crate::outer::Cut;
 
 /// What the driver is to do. Outputs are executed strictly in the order they come.
+#[expect(clippy::large_enum_variant, reason = "outputs are made one at a time and moved once")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Output {
     /// Make the record durable **before** executing any later output. A contribution's payload

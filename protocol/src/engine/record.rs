@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::chain::{History, HistoryEntry};
 use crate::contribution::Header;
 use crate::crypto::Signed;
 use crate::id::{FragmentId, RoundId};
 use crate::ledger::Evidence;
-use crate::message::{History, HistoryEntry};
 use crate::roster::{Invite, Revocation};
 
 /// One durable fact.

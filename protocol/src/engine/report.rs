@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::frontier::Standing;
 use crate::id::{ContentId, ContributionId, FragmentId, NodeId, RoundId, Version};
-use crate::time::Span;
+use crate::round::CloseReason;
 
 /// Something worth telling.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,24 +117,5 @@ pub enum Report {
         payload: ContentId,
         /// Who announced it.
         author: NodeId,
-    },
-}
-
-/// Why a round closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CloseReason {
-    /// Every live island had contributed.
-    Everyone,
-    /// Quorum was met, and the grace window after it was over.
-    Grace {
-        /// How long quorum had been met.
-        waited: Span,
-        /// How long the window was.
-        window: Span,
-    },
-    /// Quorum was met, and a quorum of peers had closed it.
-    Peers {
-        /// How many had.
-        closed: u32,
     },
 }

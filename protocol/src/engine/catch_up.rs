@@ -1,0 +1,111 @@
+//! Whether this node takes part, and whom it counts.
+
+use crate::divergence::support_need;
+use crate::engine::{Engine, Report};
+use crate::frontier::Standing;
+use crate::id::{FragmentId, NodeId, Version};
+use crate::limits::ROUNDS_AHEAD_MAX;
+use crate::peers::Peer;
+use crate::time::Span;
+
+impl Engine {
+    /// A joining node that has heard enough and lacks nothing takes part from now on.
+    pub(super) fn try_catch_up(&mut self) {
+        if self.standing != Standing::Joining || self.leaving {
+            return;
+        }
+        let rounds = &self.config.genesis.rounds;
+        let alive = Span(rounds.alive_ms);
+        let alone = self.peers.within(alive, self.now).next().is_none();
+        // One alone waits longer: the swarm may only be out of reach.
+        let wait = if alone { alive } else { self.heartbeat_span().times(2) };
+        let lacks = |course: &super::course::Course| {
+            let fragment = course.fragment;
+            course.installing.is_some()
+                || self.ahead_of(fragment).len() >= self.need()
+                || course.version + LAG_MAX < self.attested(fragment)
+        };
+        if self.now.since(self.started) < wait || self.courses.iter().any(lacks) {
+            return;
+        }
+        self.standing = Standing::CaughtUp;
+        self.report(Report::Standing(Standing::CaughtUp));
+        self.hurry_heartbeat();
+        self.wake_all();
+    }
+
+    /// This node must replace its state first: it no longer decides anything.
+    pub(super) fn fall_back(&mut self) {
+        if self.standing == Standing::CaughtUp {
+            self.standing = Standing::Joining;
+            self.report(Report::Standing(Standing::Joining));
+        }
+    }
+
+    /// Islands that count for quorum: alive, training, caught up, admitted.
+    pub(super) fn live(&self) -> impl Iterator<Item = (&NodeId, &Peer)> {
+        let alive = Span(self.config.genesis.rounds.alive_ms);
+        self.peers.within(alive, self.now).filter(|(node, peer)| {
+            peer.trains && peer.standing == Standing::CaughtUp && self.counts(node)
+        })
+    }
+
+    /// Caught-up peers whose stable history of a fragment we do not have: we are behind, or
+    /// they differ.
+    pub(super) fn ahead_of(&self, fragment: FragmentId) -> Vec<NodeId> {
+        let course = &self.courses[fragment.index()];
+        self.speakers()
+            .filter(|(_, peer)| {
+                peer.standing == Standing::CaughtUp
+                    && peer.entry(fragment).is_some_and(|entry| {
+                        entry.base >= course.chain.root()
+                            && course.trail_at(entry.base).map(|trail| trail.short())
+                                != Some(entry.base_trail)
+                    })
+            })
+            .map(|(node, _)| *node)
+            .collect()
+    }
+
+    /// The newest round a contribution may be for: a little ahead of what enough nodes closed.
+    pub(super) fn round_max(&self, fragment: FragmentId) -> Version {
+        let version = self.courses[fragment.index()].version;
+        let horizon = self.config.genesis.rounds.horizon;
+        let attested = self.attested(fragment).min(version.saturating_add(horizon));
+        version.max(attested).saturating_add(ROUNDS_AHEAD_MAX)
+    }
+
+    /// Nodes heard of lately, this one included.
+    pub(super) fn heard_count(&self) -> usize {
+        self.speakers().count() + 1
+    }
+
+    /// How many nodes must say a thing for it to be believed.
+    fn need(&self) -> usize {
+        let live = self.heard_count();
+        support_need(live, live)
+    }
+
+    /// The highest version that enough caught-up peers report.
+    fn attested(&self, fragment: FragmentId) -> Version {
+        let mut versions: Vec<Version> = self
+            .speakers()
+            .filter(|(_, peer)| peer.standing == Standing::CaughtUp)
+            .filter_map(|(_, peer)| peer.entry(fragment).map(|entry| entry.version))
+            .collect();
+        versions.sort_unstable_by(|one, other| other.cmp(one));
+        versions.get(self.need() - 1).copied().unwrap_or(0)
+    }
+
+    fn speakers(&self) -> impl Iterator<Item = (&NodeId, &Peer)> {
+        let alive = Span(self.config.genesis.rounds.alive_ms);
+        self.peers.within(alive, self.now).filter(|(node, _)| self.counts(node))
+    }
+
+    fn counts(&self, node: &NodeId) -> bool {
+        !self.ledger.equivocated(node) && self.roster.admits(node, 1).is_ok()
+    }
+}
+
+/// Rounds that a node may be behind and still count as caught up.
+const LAG_MAX: Version = 2;

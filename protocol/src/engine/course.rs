@@ -1,0 +1,217 @@
+//! The course of one fragment on this node: stable chain, closed rounds, head, own tokens.
+
+use std::collections::BTreeMap;
+
+use crate::chain::{Chain, HistoryEntry};
+use crate::contribution::Header;
+use crate::crypto::Signed;
+use crate::engine::{Fates, Resumed, Settled};
+use crate::id::{ContentId, ContributionId, FragmentId, NodeId, Trail, Version};
+use crate::time::Time;
+
+/// Everything the engine knows of one fragment.
+#[derive(Debug)]
+pub(super) struct Course {
+    pub(super) fragment: FragmentId,
+    /// Stable rounds.
+    pub(super) chain: Chain,
+    /// Rounds are closed up to here.
+    pub(super) version: Version,
+    /// Trails at the versions `chain.base() + 1 ..= version`.
+    pub(super) trails: Vec<Trail>,
+    /// What was materialised last.
+    pub(super) head: Head,
+    /// The cuts changed since the head was materialised.
+    pub(super) dirty: bool,
+    /// What the driver is doing for this fragment; one thing at a time.
+    pub(super) job: Option<Job>,
+    /// Something happened that may close, open, capture, fold or settle.
+    pub(super) awake: bool,
+    /// Since when the open round has quorum.
+    pub(super) quorate_at: Option<Time>,
+    /// When the open round's grace window ends.
+    pub(super) closes_at: Option<Time>,
+    /// The round that others have opened.
+    pub(super) opened: Version,
+    /// The driver was asked to capture, or the captured payload is being checked.
+    pub(super) capture: Option<Capture>,
+    /// The version the island trains from.
+    pub(super) adopted: Version,
+    /// Own contributions by round, kept past stability as far as they may be issued again.
+    pub(super) own: BTreeMap<Version, Own>,
+    /// The payload captured last, also when its contribution is long forgotten.
+    pub(super) last_capture: Option<ContentId>,
+    /// Own payloads whose content the island must take back.
+    pub(super) returns: Vec<ContentId>,
+    pub(super) tokens: Tokens,
+    /// What peers say their histories are, while they differ from ours.
+    pub(super) histories: BTreeMap<NodeId, Chain>,
+    /// When to ask for histories again.
+    pub(super) ask_at: Time,
+    /// The snapshot that will replace our state.
+    pub(super) installing: Option<Installing>,
+}
+
+/// The materialised head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) version: Version,
+    pub(super) trail: Trail,
+    pub(super) digest: ContentId,
+}
+
+/// Work the driver does for a fragment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Job {
+    Materialise {
+        version: Version,
+        trail: Trail,
+        /// Own payloads of closed rounds whose cut leaves them out.
+        excluded: Vec<ContentId>,
+    },
+    Stabilise {
+        entry: HistoryEntry,
+        forced: bool,
+    },
+    Install,
+}
+
+/// A capture under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Capture {
+    Asked { answer: bool },
+    Checking { payload: ContentId, payload_bytes: u32, steps: u32, tokens: u64, answer: bool },
+}
+
+/// One own contribution.
+#[derive(Clone, Debug)]
+pub(super) struct Own {
+    pub(super) id: ContributionId,
+    pub(super) signed: Signed<Header>,
+    /// Whether the payload is still on disk.
+    pub(super) kept: bool,
+}
+
+impl Own {
+    pub(super) fn tokens(&self) -> u64 {
+        self.signed.body.tokens
+    }
+
+    pub(super) fn payload(&self) -> ContentId {
+        self.signed.body.payload
+    }
+}
+
+/// A snapshot on its way.
+#[derive(Clone, Debug)]
+pub(super) struct Installing {
+    pub(super) chain: Chain,
+    pub(super) stored: bool,
+    pub(super) since: Time,
+}
+
+/// Counters behind the five fates.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tokens {
+    pub(super) trained: u64,
+    pub(super) fresh: u64,
+    pub(super) reissued: u64,
+    pub(super) steps: u32,
+    pub(super) settled: Settled,
+}
+
+impl Course {
+    pub(super) fn new(fragment: FragmentId, chain: Chain) -> Self {
+        let head =
+            Head { version: chain.base(), trail: chain.base_trail(), digest: chain.base_digest() };
+        Self {
+            fragment,
+            version: chain.base(),
+            chain,
+            trails: Vec::new(),
+            head,
+            dirty: false,
+            job: None,
+            awake: true,
+            quorate_at: None,
+            closes_at: None,
+            opened: 0,
+            capture: None,
+            adopted: 0,
+            own: BTreeMap::new(),
+            last_capture: None,
+            returns: Vec::new(),
+            tokens: Tokens::default(),
+            histories: BTreeMap::new(),
+            ask_at: Time(0),
+            installing: None,
+        }
+    }
+
+    /// Takes over the counters of the island's checkpoint, if nothing was captured after it.
+    pub(super) fn resume(&mut self, resumed: Option<&Resumed>) {
+        if let Some(resumed) = resumed.filter(|it| it.last_capture == self.last_capture) {
+            self.tokens.fresh = resumed.fresh;
+            self.tokens.reissued = resumed.reissued;
+            self.tokens.steps = resumed.steps;
+        }
+        let fates = self.fates(|_, _| true);
+        self.tokens.trained =
+            fates.merged + fates.pending + fates.fresh + fates.reissued + fates.orphaned;
+    }
+
+    /// The trail at `version`, stable or only closed.
+    pub(super) fn trail_at(&self, version: Version) -> Option<Trail> {
+        match version.checked_sub(self.chain.base() + 1) {
+            Some(index) => self.trails.get(usize::try_from(index).ok()?).copied(),
+            None => self.chain.trail_at(version),
+        }
+    }
+
+    /// Where own tokens are; `in_cut` tells whether a closed round's cut holds a contribution.
+    pub(super) fn fates(&self, in_cut: impl Fn(Version, &ContributionId) -> bool) -> Fates {
+        let base = self.chain.base();
+        let (mut merged, mut pending) = (self.tokens.settled.merged, 0);
+        for (round, own) in self.own.range(base + 1..) {
+            if *round <= self.version && in_cut(*round, &own.id) {
+                merged += own.tokens();
+            } else {
+                pending += own.tokens();
+            }
+        }
+        if let Some(Capture::Checking { tokens, .. }) = self.capture {
+            pending += tokens;
+        }
+        Fates {
+            trained: self.tokens.trained,
+            merged,
+            pending,
+            fresh: self.tokens.fresh,
+            reissued: self.tokens.reissued,
+            orphaned: self.tokens.settled.orphaned,
+        }
+    }
+
+    /// Own payloads that are captured and not in the head, given those its cuts leave out.
+    pub(super) fn pending(&self, excluded: &[ContentId]) -> Vec<ContentId> {
+        let above = self.own.range(self.head.version + 1..).map(|(_, own)| own.payload());
+        excluded.iter().copied().chain(above).collect()
+    }
+
+    /// Counts a step.
+    pub(super) fn stepped(&mut self, tokens: u64) {
+        self.tokens.trained += tokens;
+        self.tokens.fresh += tokens;
+        self.tokens.steps = self.tokens.steps.saturating_add(1);
+    }
+
+    /// An own contribution that no history holds: its content and tokens return.
+    pub(super) fn reissue(&mut self, own: &Own) {
+        if own.kept {
+            self.tokens.reissued += own.tokens();
+            self.returns.push(own.payload());
+        } else {
+            self.tokens.settled.orphaned += own.tokens();
+        }
+    }
+}

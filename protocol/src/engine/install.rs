@@ -1,0 +1,262 @@
+//! When stable histories differ: compare them, take the survivor's snapshot, issue again what
+//! it lacks.
+
+use crate::chain::{Chain, History};
+use crate::contribution::{Admitted, PayloadProof};
+use crate::divergence::{self, Choice, Claims};
+use crate::engine::course::{Installing, Job, Own};
+use crate::engine::{Engine, Output, Record, Report};
+use crate::fault::{Fault, Verdict};
+use crate::frontier::Standing;
+use crate::id::{ContentId, FragmentId, NodeId, Version};
+use crate::message::Message;
+use crate::planted::Bug;
+
+impl Engine {
+    /// Asks for histories where peers hold other stable rounds than we do.
+    pub(super) fn look_for_divergence(&mut self) {
+        for index in 0..self.courses.len() {
+            let fragment = self.courses[index].fragment;
+            let ahead = self.ahead_of(fragment);
+            let patience = self.heartbeat_span().times(INSTALL_HEARTBEATS);
+            let installing = self.courses[index].installing.as_ref();
+            if installing.is_some_and(|it| !it.stored && self.now.since(it.since) > patience) {
+                self.give_up_install(fragment);
+            }
+            if ahead.is_empty() {
+                self.courses[index].histories.clear();
+                continue;
+            }
+            if self.now < self.courses[index].ask_at {
+                continue;
+            }
+            self.courses[index].ask_at = self.now.after(self.heartbeat_span());
+            self.report(Report::Diverged { fragment, peer: ahead[0] });
+            let reachable: Vec<NodeId> = self.peers.reachable().take(ASKED_MAX).copied().collect();
+            for to in reachable {
+                let bytes = Message::AskHistory(fragment).encode();
+                self.outbox.push(Output::Send { to, bytes });
+            }
+        }
+    }
+
+    /// Sends our history, if we are a donor.
+    pub(super) fn history_asked(
+        &mut self,
+        from: NodeId,
+        fragment: FragmentId,
+    ) -> Result<Verdict, Fault> {
+        let course = self.courses.get(fragment.index()).ok_or(Fault::Malformed)?;
+        if self.standing == Standing::CaughtUp || self.planted(Bug::DonorNotCaughtUp) {
+            let bytes = Message::History(course.chain.to_history()).encode();
+            self.outbox.push(Output::Send { to: from, bytes });
+        }
+        Ok(Verdict::Ignore)
+    }
+
+    /// Takes a peer's history and decides whether to follow it.
+    pub(super) fn history(&mut self, from: NodeId, history: &History) -> Result<Verdict, Fault> {
+        let fragment = history.fragment;
+        let index = fragment.index();
+        if index >= self.courses.len() {
+            return Err(Fault::Malformed);
+        }
+        let chain = Chain::from_history(history)?;
+        let known = self.roster.admits(&from, 1).is_ok() && !self.ledger.equivocated(&from);
+        if !known || self.ahead_of(fragment).is_empty() {
+            return Ok(Verdict::Ignore);
+        }
+        let course = &mut self.courses[index];
+        if course.histories.len() >= ASKED_MAX && !course.histories.contains_key(&from) {
+            course.histories.pop_first();
+        }
+        course.histories.insert(from, chain);
+        self.choose_history(fragment);
+        Ok(Verdict::Ignore)
+    }
+
+    fn choose_history(&mut self, fragment: FragmentId) {
+        let course = &self.courses[fragment.index()];
+        if course.installing.is_some() || course.job == Some(Job::Install) {
+            return;
+        }
+        let peers: Vec<(NodeId, &Chain)> =
+            course.histories.iter().map(|(node, chain)| (*node, chain)).collect();
+        let mut choice = divergence::choose(&Claims {
+            own: &course.chain,
+            own_trails: &course.trails,
+            peers: &peers,
+            live: self.heard_count(),
+        });
+        if self.planted(Bug::ForkByArrival) && course.chain.base() > 0 {
+            choice = Choice::Keep;
+        }
+        let Choice::Adopt { chain, donors } = choice else { return };
+        let bytes = 4 * (8 + 2 * self.elements[fragment.index()]);
+        let bytes_max = u32::try_from(bytes).unwrap_or(u32::MAX);
+        for donor in donors {
+            self.fetcher.want(chain.base_digest(), bytes_max, donor, self.now);
+        }
+        let since = self.now;
+        let course = &mut self.courses[fragment.index()];
+        course.installing = Some(Installing { chain, stored: false, since });
+        self.fall_back();
+    }
+
+    /// A snapshot may have arrived.
+    pub(super) fn snapshot_stored(&mut self, content: ContentId) {
+        for course in &mut self.courses {
+            if let Some(installing) = &mut course.installing
+                && installing.chain.base_digest() == content
+            {
+                installing.stored = true;
+                course.awake = true;
+            }
+        }
+    }
+
+    /// Asks the driver to replace base and head.
+    pub(super) fn install(&mut self, fragment: FragmentId) {
+        let course = &mut self.courses[fragment.index()];
+        let Some(installing) = &course.installing else { return };
+        let content = installing.chain.base_digest();
+        course.job = Some(Job::Install);
+        self.outbox.push(Output::Install { fragment, content });
+    }
+
+    /// The snapshot is in place: the history is the survivor's now.
+    pub(super) fn installed(&mut self, fragment: FragmentId, content: ContentId, good: bool) {
+        let Some(course) = self.courses.get_mut(fragment.index()) else { return };
+        if course.job != Some(Job::Install) {
+            return;
+        }
+        course.job = None;
+        course.awake = true;
+        let Some(Installing { chain, .. }) = course.installing.take() else { return };
+        course.histories.clear();
+        if !good || chain.base_digest() != content {
+            return;
+        }
+        let before = std::mem::replace(&mut course.chain, chain);
+        let trails = std::mem::take(&mut course.trails);
+        let version = std::mem::replace(&mut course.version, 0);
+        let old = Old { chain: before, trails, version };
+        self.courses[fragment.index()].version = self.courses[fragment.index()].chain.base();
+        let (reissued, orphaned) = self.reclaim(fragment, &old);
+        self.head_is_base(fragment);
+        let course = &mut self.courses[fragment.index()];
+        course.dirty = false;
+        course.quorate_at = None;
+        course.closes_at = None;
+        course.opened = course.opened.min(course.version);
+        let version = course.version;
+        let history = course.chain.to_history();
+        let settled = course.tokens.settled;
+        self.outbox.push(Output::Persist(Record::Installed { history, settled }));
+        self.report(Report::Installed { fragment, version, reissued, orphaned });
+        self.prune(fragment);
+        self.adopt(fragment, &[]);
+        self.reopen(fragment);
+        self.try_catch_up();
+        self.hurry_heartbeat();
+    }
+
+    /// Sorts own contributions by what the surviving history says of them.
+    fn reclaim(&mut self, fragment: FragmentId, old: &Old) -> (u32, u64) {
+        let no_reissue = self.planted(Bug::NoReissue);
+        let course = &mut self.courses[fragment.index()];
+        let base = course.chain.base();
+        let shared =
+            old.trail_at(course.chain.root()) == course.chain.trail_at(course.chain.root());
+        let (orphaned, mut reissued) = (course.tokens.settled.orphaned, 0);
+        let mut back = Vec::new();
+        let owns: Vec<(Version, Own)> =
+            course.own.iter().map(|(round, own)| (*round, own.clone())).collect();
+        for (round, own) in owns {
+            let was_settled = round <= old.chain.base();
+            if was_settled {
+                course.tokens.settled.merged -= own.tokens();
+            }
+            // Unknown means older than the survivor's memory: merged exactly if that far back
+            // both histories are one.
+            let merged = match course.chain.contains(round, &own.id) {
+                Some(merged) => Some(merged),
+                None if round <= base => shared.then_some(was_settled || round <= old.version),
+                None => None,
+            };
+            match merged {
+                Some(true) => course.tokens.settled.merged += own.tokens(),
+                Some(false) => {
+                    course.own.remove(&round);
+                    if no_reissue {
+                        course.tokens.settled.orphaned += own.tokens();
+                    } else {
+                        course.reissue(&own);
+                        reissued += 1;
+                    }
+                }
+                None if round <= base => course.tokens.settled.orphaned += own.tokens(),
+                None if was_settled => {
+                    if own.kept {
+                        back.push(own.signed.clone());
+                    } else {
+                        course.own.remove(&round);
+                        course.tokens.settled.orphaned += own.tokens();
+                    }
+                }
+                None => {}
+            }
+        }
+        let orphaned = course.tokens.settled.orphaned - orphaned;
+        for signed in back {
+            // The round is open again: the contribution goes back to the ledger it came from.
+            let payload = signed.body.payload;
+            let admitted = signed
+                .verify(self.run)
+                .and_then(|header| Admitted::new(header, PayloadProof::checked(payload)));
+            if let Some(admitted) = admitted {
+                self.ledger.insert(admitted);
+                *self.references.entry(payload).or_default() += 1;
+            }
+        }
+        (reissued, orphaned)
+    }
+
+    /// Rounds that were closed in the lost history are open again.
+    fn reopen(&mut self, fragment: FragmentId) {
+        let course = &mut self.courses[fragment.index()];
+        let next = course.version + 1;
+        let round = crate::id::RoundId { fragment, number: next };
+        if self.ledger.round(round).any(|admitted| admitted.header().author != self.me) {
+            self.courses[fragment.index()].opened = next;
+        }
+    }
+
+    fn give_up_install(&mut self, fragment: FragmentId) {
+        let course = &mut self.courses[fragment.index()];
+        if let Some(installing) = course.installing.take() {
+            self.fetcher.cancel(&installing.chain.base_digest());
+        }
+    }
+}
+
+/// What an installed snapshot replaced.
+struct Old {
+    chain: Chain,
+    trails: Vec<crate::id::Trail>,
+    version: Version,
+}
+
+impl Old {
+    fn trail_at(&self, version: Version) -> Option<crate::id::Trail> {
+        match version.checked_sub(self.chain.base() + 1) {
+            Some(index) => self.trails.get(usize::try_from(index).ok()?).copied(),
+            None => self.chain.trail_at(version),
+        }
+    }
+}
+
+/// Peers that are asked for their history at once.
+const ASKED_MAX: usize = 32;
+/// Heartbeats after which a snapshot that does not come is given up.
+const INSTALL_HEARTBEATS: u64 = 20;

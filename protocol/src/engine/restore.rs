@@ -1,0 +1,172 @@
+//! A new engine, from nothing or from what the disk still holds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::chain::Chain;
+use crate::contribution::{Admitted, PayloadProof};
+use crate::engine::course::{Course, Own};
+use crate::engine::outbox::Outbox;
+use crate::engine::{Engine, EngineConfig, Record};
+use crate::fetch::Fetcher;
+use crate::frontier::Standing;
+use crate::id::{FragmentId, RunId};
+use crate::ledger::Ledger;
+use crate::peers::Peers;
+use crate::planted::Bug;
+use crate::rng::Rng;
+use crate::roster::Roster;
+use crate::round::grace::Smoothed;
+use crate::time::{Span, Time};
+
+impl Engine {
+    /// An engine that goes on from `records`, in the order they were persisted.
+    ///
+    /// # Panics
+    /// If `config.initial` has not one digest for each fragment: the driver's mistake.
+    pub fn new(config: EngineConfig, records: Vec<Record>, now: Time) -> Self {
+        let map = config.genesis.fragment_map();
+        let elements: Vec<usize> =
+            map.fragments().iter().map(|fragment| fragment.elements).collect();
+        assert_eq!(config.initial.len(), elements.len(), "one initial digest for each fragment");
+        let courses = map
+            .fragments()
+            .iter()
+            .zip(&config.initial)
+            .map(|(fragment, digest)| Course::new(fragment.id, Chain::new(fragment.id, *digest)))
+            .collect();
+        let run = if config.planted.is(Bug::SignatureWithoutRun) {
+            RunId([0; 32])
+        } else {
+            config.genesis.run_id()
+        };
+        let rounds = config.genesis.rounds;
+        let mut rng = Rng::new(config.seed);
+        let first = Span(rng.below(rounds.heartbeat_ms / 4 + 1));
+        let mut engine = Self {
+            me: config.key.node(),
+            run,
+            roster: Roster::new(config.genesis.roster.clone()),
+            ledger: Ledger::default(),
+            candidates: BTreeMap::new(),
+            awaiting: BTreeMap::new(),
+            checking: BTreeSet::new(),
+            refused: BTreeSet::new(),
+            references: BTreeMap::new(),
+            peers: Peers::new(elements.len()),
+            fetcher: Fetcher::default(),
+            elements,
+            courses,
+            outbox: Outbox::default(),
+            rng,
+            standing: Standing::Joining,
+            leaving: false,
+            started: now,
+            now,
+            heartbeat_at: now.after(first),
+            sequence: 0,
+            page: 0,
+            step: Smoothed::default(),
+            transfer: Smoothed::default(),
+            summarised: BTreeMap::new(),
+            roster_asked: Time(0),
+            receipts: BTreeMap::new(),
+            config,
+        };
+        engine.restore(records);
+        engine
+    }
+
+    fn restore(&mut self, records: Vec<Record>) {
+        let mut contributions = Vec::new();
+        for record in records {
+            match record {
+                Record::Contribution(signed) => contributions.push(signed),
+                other => self.restore_one(other),
+            }
+        }
+        // Whether a contribution is in the ledger depends on the base, so these come last.
+        for signed in contributions {
+            let Some(verified) = signed.clone().verify(self.run) else { continue };
+            let header = *verified.body();
+            let Some(course) = self.courses.get_mut(header.fragment.index()) else { continue };
+            let base = course.chain.base();
+            if header.author == self.me {
+                course.last_capture = Some(header.payload);
+                let kept = header.round + self.config.genesis.rounds.horizon > base;
+                let own = Own { id: header.id(), signed, kept };
+                // One that the stable history lacks was issued again and is only a memory.
+                if header.round > base || course.chain.contains(header.round, &own.id) == Some(true)
+                {
+                    course.own.insert(header.round, own);
+                }
+            }
+            if header.round > base {
+                let proof = PayloadProof::checked(header.payload);
+                if let Some(admitted) = Admitted::new(verified, proof) {
+                    self.ledger.insert(admitted);
+                    *self.references.entry(header.payload).or_default() += 1;
+                }
+            }
+        }
+        for index in 0..self.courses.len() {
+            let fragment = self.courses[index].fragment;
+            self.retrail(fragment);
+            let resumed = self.config.resumed.get(index).copied();
+            let course = &mut self.courses[index];
+            course.dirty = course.version > course.head.version;
+            course.adopted = course.version;
+            course.resume(resumed.as_ref());
+        }
+        if self.ledger.equivocated(&self.me) || self.roster.is_revoked(&self.me) {
+            self.standing = Standing::Muted;
+        }
+    }
+
+    fn restore_one(&mut self, record: Record) {
+        match record {
+            Record::Contribution(_) => {}
+            Record::Closed(round) => {
+                if let Some(course) = self.courses.get_mut(round.fragment.index()) {
+                    course.version = course.version.max(round.number);
+                }
+            }
+            Record::Stable { fragment, entry, settled } => {
+                if let Some(course) = self.courses.get_mut(fragment.index()) {
+                    course.chain.push(entry);
+                    course.version = course.version.max(course.chain.base());
+                    course.tokens.settled = settled;
+                }
+                self.head_is_base(fragment);
+            }
+            Record::Installed { history, settled } => {
+                let Ok(chain) = Chain::from_history(&history) else { return };
+                if let Some(course) = self.courses.get_mut(history.fragment.index()) {
+                    course.version = chain.base();
+                    course.chain = chain;
+                    course.tokens.settled = settled;
+                }
+                self.head_is_base(history.fragment);
+            }
+            Record::Evidence(evidence) => {
+                self.ledger.accuse(evidence);
+            }
+            Record::Invite(signed) => {
+                let verified = signed.verify(self.run);
+                let _ = verified.map(|invite| self.roster.invite(&invite));
+            }
+            Record::Revocation(signed) => {
+                let verified = signed.verify(self.run);
+                let _ = verified.map(|revocation| self.roster.revoke(&revocation));
+            }
+        }
+    }
+
+    /// Makes the base the head, as after a restart or a snapshot.
+    pub(super) fn head_is_base(&mut self, fragment: FragmentId) {
+        if let Some(course) = self.courses.get_mut(fragment.index()) {
+            course.head.version = course.chain.base();
+            course.head.trail = course.chain.base_trail();
+            course.head.digest = course.chain.base_digest();
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! Rounds: opening, answering, closing; captures that become contributions; the fold.
+
+use crate::contribution::{Admitted, Header};
+use crate::engine::course::{Capture, Job, Own};
+use crate::engine::{Engine, Output, Record, Report};
+use crate::fault::Fault;
+use crate::frontier::Standing;
+use crate::id::{ContentId, ContributionId, FragmentId, RoundId, Version};
+use crate::ledger::cut_digest;
+use crate::message::Message;
+use crate::outer::{Cut, CutMember, cut_weight};
+use crate::planted::Bug;
+use crate::round::grace::{self, Measured};
+use crate::round::{self, CloseReason, RoundStatus, Seen, quorum};
+use crate::time::Span;
+
+impl Engine {
+    /// The island finished a step.
+    pub(super) fn stepped(&mut self, tokens: u64, step_ms: u32) {
+        self.step.add(Span(u64::from(step_ms)));
+        for course in &mut self.courses {
+            course.stepped(tokens);
+            course.awake = true;
+        }
+    }
+
+    /// Another island's header for the round we have open: it may be answered now.
+    pub(super) fn opened(&mut self, header: &Header) {
+        let course = &mut self.courses[header.fragment.index()];
+        if header.author != self.me && header.round > course.opened.max(course.version) {
+            course.opened = header.round;
+            course.awake = true;
+            let round = header.round_id();
+            self.report(Report::Opened { round, author: header.author });
+        }
+    }
+
+    /// Captures a fragment if it is due, or if the open round waits for our answer.
+    pub(super) fn try_capture(&mut self, fragment: FragmentId) {
+        let rounds = self.config.genesis.rounds;
+        let index = fragment.index();
+        let course = &self.courses[index];
+        let may = self.standing == Standing::CaughtUp
+            && self.config.trains
+            && !self.leaving
+            && course.capture.is_none()
+            && course.installing.is_none()
+            && self.roster.admits(&self.me, course.version + 1).is_ok();
+        if !may || self.contributed(RoundId { fragment, number: course.version + 1 }) {
+            return;
+        }
+        // The first captures are spread out, so that fragments travel one after another.
+        let count = u32::try_from(self.courses.len()).unwrap_or(1);
+        let first = course.own.is_empty() && course.version == 0;
+        let spread = if first { rounds.steps * u32::from(fragment.0) / count } else { 0 };
+        let due = course.tokens.steps >= rounds.steps + spread;
+        let answers = course.opened == course.version + 1
+            && course.tokens.steps >= rounds.steps_min
+            && !self.planted(Bug::NeverAnswers);
+        if (due || answers) && course.tokens.steps > 0 {
+            self.courses[index].capture = Some(Capture::Asked { answer: !due });
+            self.outbox.push(Output::Capture { fragment });
+        }
+    }
+
+    /// The island captured; the payload is checked like everybody's before we sign for it.
+    pub(super) fn captured(
+        &mut self,
+        fragment: FragmentId,
+        payload: ContentId,
+        payload_bytes: u32,
+        steps_since: u32,
+        tokens_since: u64,
+    ) {
+        let Some(course) = self.courses.get_mut(fragment.index()) else { return };
+        let Some(Capture::Asked { answer }) = course.capture else { return };
+        let counters = &mut course.tokens;
+        let fresh = counters.fresh.saturating_sub(tokens_since);
+        let tokens = fresh + counters.reissued;
+        let steps = counters.steps.saturating_sub(steps_since);
+        counters.fresh -= fresh;
+        counters.reissued = 0;
+        counters.steps -= steps;
+        course.capture = Some(Capture::Checking { payload, payload_bytes, steps, tokens, answer });
+        self.check(payload, fragment);
+    }
+
+    /// Our own payload was checked: sign and announce, or take its content back.
+    pub(super) fn own_checked(
+        &mut self,
+        payload: ContentId,
+        fragment: FragmentId,
+        outcome: Result<(), Fault>,
+    ) {
+        let Some(course) = self.courses.get_mut(fragment.index()) else { return };
+        let Some(Capture::Checking { payload: ours, payload_bytes, steps, tokens, answer }) =
+            course.capture
+        else {
+            return;
+        };
+        if ours != payload {
+            return;
+        }
+        course.capture = None;
+        let round = RoundId { fragment, number: course.version + 1 };
+        let base = course.adopted.min(course.version);
+        let may = self.standing == Standing::CaughtUp
+            && outcome.is_ok()
+            && tokens > 0
+            && !self.contributed(round)
+            && self.courses[fragment.index()].installing.is_none()
+            && self.roster.admits(&self.me, round.number).is_ok();
+        if !may {
+            let course = &mut self.courses[fragment.index()];
+            course.tokens.reissued += tokens;
+            course.returns.push(payload);
+            self.adopt(fragment, &[]);
+            return;
+        }
+        let author = self.me;
+        let number = round.number;
+        let header =
+            Header { author, fragment, round: number, base, tokens, steps, payload, payload_bytes };
+        let signed = self.config.key.sign(self.run, header);
+        let id = header.id();
+        let own = Own { id, signed: signed.clone(), kept: true };
+        let course = &mut self.courses[fragment.index()];
+        course.last_capture = Some(payload);
+        course.own.insert(number, own);
+        if let Some(verified) = signed.clone().verify(self.run) {
+            self.admit(verified);
+        }
+        self.report(Report::Contributed { round, id, tokens, steps, answer });
+        self.outbox.push(Output::Publish(Message::Announce(signed).encode()));
+    }
+
+    /// Closes the open round if it may close. True if it did.
+    pub(super) fn try_close(&mut self, fragment: FragmentId) -> bool {
+        let index = fragment.index();
+        let round = RoundId { fragment, number: self.courses[index].version + 1 };
+        let have = u32::try_from(self.cut(round).len()).unwrap_or(u32::MAX);
+        if have == 0 {
+            self.courses[index].quorate_at = None;
+            self.courses[index].closes_at = None;
+            return false;
+        }
+        let seen = self.seen(round, have);
+        if seen.have >= seen.need {
+            self.courses[index].quorate_at.get_or_insert(self.now);
+        }
+        let mut status = round::status(&seen, self.now);
+        if self.planted(Bug::QuorumIgnored) || self.planted(Bug::GraceIgnored) && have >= seen.need
+        {
+            let (waited, window) = (Span(0), seen.window);
+            status = RoundStatus::Closes(CloseReason::Grace { waited, window });
+        }
+        let course = &mut self.courses[index];
+        course.closes_at = None;
+        match status {
+            RoundStatus::Waiting { .. } => false,
+            RoundStatus::Grace { closes_at, .. } => {
+                course.closes_at = Some(closes_at);
+                false
+            }
+            RoundStatus::Closes(reason) => {
+                course.version = round.number;
+                course.quorate_at = None;
+                self.outbox.push(Output::Persist(Record::Closed(round)));
+                let need = seen.need;
+                self.report(Report::Closed { round, have, need, reason });
+                self.retrail(fragment);
+                self.courses[index].dirty = true;
+                true
+            }
+        }
+    }
+
+    /// Asks the driver to fold the closed rounds.
+    pub(super) fn materialise(&mut self, fragment: FragmentId) {
+        let course = &self.courses[fragment.index()];
+        let (base, version) = (course.chain.base(), course.version);
+        let mut excluded = Vec::new();
+        let mut cuts = Vec::new();
+        for number in base + 1..=version {
+            let round = RoundId { fragment, number };
+            let mut members: Vec<CutMember> = self.cut(round).into_iter().map(member).collect();
+            if self.planted(Bug::ArrivalOrderFold) || self.planted(Bug::UnsortedCut) {
+                let own = members.iter().position(|member| member.author == self.me);
+                members.rotate_left(own.unwrap_or(0));
+            }
+            if let Some(own) = course.own.get(&number)
+                && members.iter().all(|member| member.id != own.id)
+            {
+                excluded.push(own.payload());
+            }
+            cuts.push(Cut { round: number, members });
+        }
+        let trail = course.trail_at(version).unwrap_or(course.chain.base_trail());
+        let course = &mut self.courses[fragment.index()];
+        course.dirty = false;
+        course.job = Some(Job::Materialise { version, trail, excluded });
+        self.outbox.push(Output::Materialise { fragment, cuts });
+    }
+
+    /// The head is new: tell the island and, soon, the peers.
+    pub(super) fn materialised(
+        &mut self,
+        fragment: FragmentId,
+        version: Version,
+        digest: ContentId,
+    ) {
+        let Some(course) = self.courses.get_mut(fragment.index()) else { return };
+        let Some(Job::Materialise { version: expected, trail, excluded }) = course.job.clone()
+        else {
+            return;
+        };
+        if expected != version {
+            return;
+        }
+        course.job = None;
+        course.awake = true;
+        course.head.version = version;
+        course.head.trail = trail;
+        course.head.digest = digest;
+        self.report(Report::Materialised { fragment, version, digest });
+        self.adopt(fragment, &excluded);
+        self.hurry_heartbeat();
+    }
+
+    /// Tells the island what its parameters are made of now.
+    pub(super) fn adopt(&mut self, fragment: FragmentId, excluded: &[ContentId]) {
+        let course = &mut self.courses[fragment.index()];
+        let pending = course.pending(excluded);
+        let reissued = std::mem::take(&mut course.returns);
+        let version = course.head.version;
+        self.outbox.push(Output::Adopt { fragment, version, pending, reissued });
+    }
+
+    /// A contribution came or went: trails may differ, and so may the head.
+    pub(super) fn cut_changed(&mut self, fragment: FragmentId) {
+        self.courses[fragment.index()].awake = true;
+        if self.retrail(fragment) {
+            self.courses[fragment.index()].dirty = true;
+        }
+    }
+
+    /// Computes the trails of the rounds that are closed but not stable. True if any changed.
+    pub(super) fn retrail(&mut self, fragment: FragmentId) -> bool {
+        let course = &self.courses[fragment.index()];
+        let mut trail = course.chain.base_trail();
+        let trails: Vec<_> = (course.chain.base() + 1..=course.version)
+            .map(|number| {
+                let (ids, weight) = self.cut_ids(RoundId { fragment, number });
+                trail = crate::chain::next_trail(trail, cut_digest(&ids), weight);
+                trail
+            })
+            .collect();
+        let course = &mut self.courses[fragment.index()];
+        let changed = course.trails != trails;
+        course.trails = trails;
+        changed
+    }
+
+    /// What a round merges now.
+    pub(super) fn cut(&self, round: RoundId) -> Vec<&Admitted> {
+        if self.planted(Bug::EvidenceIgnored) {
+            return self.ledger.round(round).collect();
+        }
+        self.ledger.cut(round, |author| self.roster.is_revoked(author))
+    }
+
+    /// The ids and the weight of what a round merges now.
+    pub(super) fn cut_ids(&self, round: RoundId) -> (Vec<ContributionId>, u64) {
+        let cut = self.cut(round);
+        let tokens: Vec<u64> = cut.iter().map(|admitted| admitted.header().tokens).collect();
+        let mut ids: Vec<ContributionId> = cut.iter().map(|admitted| admitted.id()).collect();
+        if self.planted(Bug::UnsortedCut) {
+            let own = cut.iter().position(|admitted| admitted.header().author == self.me);
+            ids.rotate_left(own.unwrap_or(0));
+        }
+        (ids, cut_weight(&tokens, self.weight_cap()))
+    }
+
+    /// Whether a closed round's cut holds a contribution.
+    pub(super) fn in_cut(
+        &self,
+        fragment: FragmentId,
+        number: Version,
+        id: &ContributionId,
+    ) -> bool {
+        self.cut(RoundId { fragment, number }).iter().any(|admitted| admitted.id() == *id)
+    }
+
+    fn weight_cap(&self) -> u32 {
+        if self.planted(Bug::WeightUncapped) {
+            u32::MAX
+        } else {
+            self.config.genesis.merge.weight_cap
+        }
+    }
+
+    /// Whether our slot in a round is taken, be it by a node that shares our key.
+    fn contributed(&self, round: RoundId) -> bool {
+        self.ledger.slot(round, &self.me).is_some()
+            || self.candidates.contains_key(&(round, self.me))
+    }
+
+    fn seen(&self, round: RoundId, have: u32) -> Seen {
+        let rounds = &self.config.genesis.rounds;
+        let (mut live, mut missing, mut closed_by) = (0, 0, 0);
+        let mut slowest = Span(0);
+        for (node, peer) in self.live() {
+            live += 1;
+            if self.ledger.slot(round, node).is_none() {
+                missing += 1;
+                slowest = slowest.max(peer.step);
+            }
+            let entry = peer.entry(round.fragment);
+            closed_by += u32::from(entry.is_some_and(|entry| entry.version >= round.number));
+        }
+        let follows = self.standing != Standing::CaughtUp;
+        if !follows && self.config.trains {
+            live += 1;
+            missing += u32::from(!self.contributed(round));
+            slowest = slowest.max(self.step.mean());
+        }
+        let measured = Measured { slowest_step: slowest, transfer: self.transfer.mean() };
+        Seen {
+            have,
+            need: quorum::need(rounds, live),
+            missing,
+            closed_by,
+            closed_need: quorum::need(rounds, live).min(live.max(1)),
+            quorate_at: self.courses[round.fragment.index()].quorate_at,
+            window: grace::window(rounds, &measured),
+            follows,
+        }
+    }
+}
+
+fn member(admitted: &Admitted) -> CutMember {
+    let Header { author, tokens, payload, .. } = *admitted.header();
+    CutMember { id: admitted.id(), author, tokens, payload }
+}

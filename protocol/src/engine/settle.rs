@@ -1,0 +1,188 @@
+//! After every input: let each fragment that is awake go as far as it can.
+
+use crate::chain::HistoryEntry;
+use crate::engine::course::Job;
+use crate::engine::{Engine, Output, Record, Report};
+use crate::frontier::{FrontierEntry, Standing};
+use crate::id::{ContentId, FragmentId, NodeId, RoundId, Version};
+use crate::planted::Bug;
+use crate::time::Span;
+
+impl Engine {
+    /// Closes, folds, settles and captures whatever can be, then asks for what is wanted.
+    pub(super) fn settle(&mut self) {
+        for index in 0..self.courses.len() {
+            if std::mem::take(&mut self.courses[index].awake) {
+                self.settle_fragment(self.courses[index].fragment);
+            }
+        }
+        self.pump_fetches();
+    }
+
+    fn settle_fragment(&mut self, fragment: FragmentId) {
+        let index = fragment.index();
+        let installing = self.courses[index].job == Some(Job::Install);
+        if !installing {
+            while self.try_close(fragment) {}
+        }
+        if self.courses[index].job.is_none() {
+            if self.courses[index].installing.as_ref().is_some_and(|it| it.stored) {
+                self.install(fragment);
+            } else if self.courses[index].dirty {
+                self.materialise(fragment);
+            } else {
+                self.try_stabilise(fragment);
+            }
+        }
+        self.try_capture(fragment);
+    }
+
+    /// Folds the oldest closed round into the base, if nobody disputes it or it is too old.
+    fn try_stabilise(&mut self, fragment: FragmentId) {
+        let course = &self.courses[fragment.index()];
+        let number = course.chain.base() + 1;
+        if number > course.head.version || self.standing == Standing::Joining {
+            return;
+        }
+        let forced = course.version - course.chain.base() > self.config.genesis.rounds.horizon;
+        if !forced && !self.agreed(fragment, number) {
+            return;
+        }
+        let (cut, weight) = self.cut_ids(RoundId { fragment, number });
+        let entry = HistoryEntry { cut, weight, digest: ContentId([0; 32]) };
+        self.courses[fragment.index()].job = Some(Job::Stabilise { entry, forced });
+        self.outbox.push(Output::Stabilise { fragment, version: number });
+    }
+
+    /// The base moved: the round is history, its payloads may go.
+    pub(super) fn stabilised(&mut self, fragment: FragmentId, version: Version, digest: ContentId) {
+        let Some(course) = self.courses.get_mut(fragment.index()) else { return };
+        let Some(Job::Stabilise { entry, forced }) = course.job.clone() else { return };
+        if version != course.chain.base() + 1 {
+            return;
+        }
+        let entry = HistoryEntry { digest, ..entry };
+        course.job = None;
+        course.awake = true;
+        let mut expired = false;
+        if let Some(own) = course.own.get(&version).cloned() {
+            if entry.cut.contains(&own.id) {
+                course.tokens.settled.merged += own.tokens();
+            } else {
+                course.own.remove(&version);
+                course.reissue(&own);
+                expired = true;
+            }
+        }
+        course.chain.push(entry.clone());
+        let settled = course.tokens.settled;
+        // The cut may have changed while the driver folded; then what follows is folded again.
+        self.cut_changed(fragment);
+        self.outbox.push(Output::Persist(Record::Stable { fragment, entry, settled }));
+        self.report(Report::Stable { fragment, version, forced });
+        self.prune(fragment);
+        if expired {
+            self.adopt(fragment, &[]);
+        }
+    }
+
+    /// Forgets what is below the base, except own contributions that may return.
+    pub(super) fn prune(&mut self, fragment: FragmentId) {
+        let through = self.courses[fragment.index()].chain.base();
+        let own_through = through.saturating_sub(self.config.genesis.rounds.horizon);
+        let mut payloads = Vec::new();
+        for admitted in self.ledger.prune(fragment, through) {
+            let header = admitted.header();
+            if self.release(&header.payload) && header.author != self.me {
+                payloads.push(header.payload);
+            }
+        }
+        let course = &mut self.courses[fragment.index()];
+        for (_, own) in course.own.range_mut(..=own_through) {
+            if std::mem::take(&mut own.kept) {
+                payloads.push(own.payload());
+            }
+        }
+        let forgotten = course.chain.root();
+        course.own = course.own.split_off(&(forgotten + 1));
+        self.receipts.retain(|round, _| round.fragment != fragment || round.number > through);
+        self.drop_candidates(|round, _| round.fragment == fragment && round.number <= through);
+        self.outbox.push(Output::Prune { fragment, through, own_through, payloads });
+    }
+
+    /// Whether every island that may still have a say reports the same cuts up to `round`.
+    fn agreed(&self, fragment: FragmentId, round: Version) -> bool {
+        let course = &self.courses[fragment.index()];
+        let window = if self.planted(Bug::StableWithoutAll) {
+            Span(self.heartbeat_span().0 * 2)
+        } else {
+            Span(self.config.genesis.rounds.forget_ms)
+        };
+        self.peers.within(window, self.now).all(|(node, peer)| {
+            let has_a_say = peer.trains
+                && self.roster.admits(node, round).is_ok()
+                && !self.ledger.equivocated(node);
+            // One that joins has a say too: it may be about to contribute.
+            let entry = peer.entry(fragment);
+            !has_a_say || entry.is_some_and(|entry| agrees(course, entry) >= round)
+        })
+    }
+
+    /// Tells how many peers have merged each of our contributions, when that changed.
+    pub(super) fn report_receipts(&mut self) {
+        let mut changed = Vec::new();
+        for course in &self.courses {
+            let fragment = course.fragment;
+            let seen: Vec<Version> = self
+                .live()
+                .filter_map(|(_, peer)| peer.entry(fragment))
+                .map(|entry| agrees(course, entry))
+                .collect();
+            let of = u32::try_from(seen.len()).unwrap_or(u32::MAX);
+            for (number, own) in course.own.range(course.chain.base() + 1..) {
+                if *number > course.version || !self.in_cut(fragment, *number, &own.id) {
+                    continue;
+                }
+                let merged_by = seen.iter().filter(|version| *version >= number).count();
+                let merged_by = u32::try_from(merged_by).unwrap_or(u32::MAX);
+                changed.push((RoundId { fragment, number: *number }, (merged_by, of)));
+            }
+        }
+        for (round, receipt) in changed {
+            if self.receipts.insert(round, receipt) != Some(receipt) {
+                let (merged_by, of) = receipt;
+                self.report(Report::Receipt { round, merged_by, of });
+            }
+        }
+    }
+
+    /// Drops one reference to a payload. True if it was the last.
+    pub(super) fn release(&mut self, payload: &ContentId) -> bool {
+        let Some(count) = self.references.get_mut(payload) else { return true };
+        *count -= 1;
+        if *count == 0 {
+            self.references.remove(payload);
+            return true;
+        }
+        false
+    }
+
+    fn pump_fetches(&mut self) {
+        if self.fetcher.next_poll().is_none_or(|at| at > self.now) {
+            return;
+        }
+        let connected: Vec<NodeId> = self.peers.reachable().copied().collect();
+        for ask in self.fetcher.poll(self.now, &connected, &mut self.rng) {
+            let crate::fetch::Ask { content, from, bytes_max } = ask;
+            self.outbox.push(Output::Fetch { content, from, bytes_max });
+        }
+    }
+}
+
+/// The newest version up to which a peer's frontier shows the same history as ours.
+fn agrees(course: &super::course::Course, entry: &FrontierEntry) -> Version {
+    [(entry.version, entry.trail), (entry.mark(), entry.mark_trail), (entry.base, entry.base_trail)]
+        .into_iter()
+        .find(|(version, trail)| course.trail_at(*version).is_some_and(|own| own.short() == *trail))
+        .map_or(0, |(version, _)| version)
+}

@@ -1,0 +1,280 @@
+//! Which bytes to ask whom for, and when. No sockets: it is told how each attempt ended.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{ContentId, NodeId};
+use crate::limits::{
+    FETCH_ATTEMPTS_MAX, FETCHES_MAX, FETCHES_PER_PEER_MAX, HOLDERS_MAX, WANTS_MAX,
+};
+use crate::rng::Rng;
+use crate::time::{Span, Time};
+
+/// The fetch policy: several holders for each content, caps on what is in flight, back-off.
+#[derive(Debug, Default)]
+pub struct Fetcher {
+    wants: BTreeMap<ContentId, Want>,
+    in_flight: BTreeMap<NodeId, usize>,
+    /// No want is due before this; saves looking at all of them after every input.
+    idle_until: Time,
+}
+
+#[derive(Debug)]
+struct Want {
+    bytes_max: u32,
+    since: Time,
+    holders: Vec<NodeId>,
+    next_holder: usize,
+    attempts: u32,
+    due: Time,
+    asked: Option<NodeId>,
+}
+
+/// How a fetch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FetchOutcome {
+    /// The bytes are here, have the right hash and are stored.
+    Stored,
+    /// The peer does not have them.
+    NotFound,
+    /// The peer could not be reached, or stopped answering.
+    Unreachable,
+    /// The bytes had another hash or length.
+    Wrong,
+}
+
+/// One request to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// The hash.
+    pub content: ContentId,
+    /// Whom.
+    pub from: NodeId,
+    /// Stop reading after this many bytes.
+    pub bytes_max: u32,
+}
+
+/// What an ended attempt means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The bytes are here; how long it took since they were wanted.
+    Stored(Span),
+    /// Another attempt will follow.
+    Retry,
+    /// Nobody serves them; they are still wanted, but seldom asked for.
+    Withheld,
+    /// Nobody waited for this.
+    Unknown,
+}
+
+impl Fetcher {
+    /// Wants `content`, which `holder` should have.
+    pub fn want(&mut self, content: ContentId, bytes_max: u32, holder: NodeId, now: Time) {
+        if let Some(want) = self.wants.get_mut(&content) {
+            if !want.holders.contains(&holder) && want.holders.len() < HOLDERS_MAX {
+                want.holders.push(holder);
+                // A new holder is a new chance: do not sit out the back-off of the others.
+                want.due = want.due.min(now);
+            }
+        } else if self.wants.len() < WANTS_MAX {
+            let want = Want {
+                bytes_max,
+                since: now,
+                holders: vec![holder],
+                next_holder: 0,
+                attempts: 0,
+                due: now,
+                asked: None,
+            };
+            self.wants.insert(content, want);
+        }
+        self.idle_until = self.idle_until.min(now);
+    }
+
+    /// No longer wants `content`.
+    pub fn cancel(&mut self, content: &ContentId) {
+        if let Some(asked) = self.wants.remove(content).and_then(|want| want.asked) {
+            self.release(asked);
+        }
+    }
+
+    /// Whether `content` is wanted.
+    pub fn wants(&self, content: &ContentId) -> bool {
+        self.wants.contains_key(content)
+    }
+
+    /// Number of wants.
+    pub fn len(&self) -> usize {
+        self.wants.len()
+    }
+
+    /// Whether nothing is wanted.
+    pub fn is_empty(&self) -> bool {
+        self.wants.is_empty()
+    }
+
+    /// Requests in flight.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.values().sum()
+    }
+
+    /// Takes note of how an attempt ended.
+    pub fn ended(
+        &mut self,
+        content: &ContentId,
+        from: NodeId,
+        outcome: FetchOutcome,
+        now: Time,
+    ) -> Ended {
+        let Some(want) = self.wants.get_mut(content).filter(|want| want.asked == Some(from)) else {
+            return Ended::Unknown;
+        };
+        want.asked = None;
+        self.idle_until = now;
+        if outcome == FetchOutcome::Stored {
+            let took = now.since(want.since);
+            self.wants.remove(content);
+            self.release(from);
+            return Ended::Stored(took);
+        }
+        want.attempts += 1;
+        want.due = now.after(back_off(want.attempts, want.holders.len()));
+        let withheld = want.attempts == FETCH_ATTEMPTS_MAX;
+        self.release(from);
+        if withheld { Ended::Withheld } else { Ended::Retry }
+    }
+
+    /// The requests to make now. `connected` are peers that may have anything.
+    pub fn poll(&mut self, now: Time, connected: &[NodeId], rng: &mut Rng) -> Vec<Ask> {
+        let mut asks = Vec::new();
+        if now < self.idle_until {
+            return asks;
+        }
+        let mut next = Time(u64::MAX);
+        for (content, want) in &mut self.wants {
+            if want.asked.is_some() {
+                continue;
+            }
+            let busy = |node: &NodeId| {
+                self.in_flight.get(node).is_some_and(|count| *count >= FETCHES_PER_PEER_MAX)
+            };
+            if want.due > now || self.in_flight.values().sum::<usize>() >= FETCHES_MAX {
+                next = next.min(want.due.max(Time(now.0 + 1)));
+                continue;
+            }
+            let Some(from) = choose(want, connected, rng).filter(|node| !busy(node)) else {
+                next = next.min(now.after(BUSY_WAIT));
+                continue;
+            };
+            want.asked = Some(from);
+            *self.in_flight.entry(from).or_default() += 1;
+            asks.push(Ask { content: *content, from, bytes_max: want.bytes_max });
+        }
+        self.idle_until = next;
+        asks
+    }
+
+    /// When [`Fetcher::poll`] should be called again.
+    pub fn next_poll(&self) -> Option<Time> {
+        (self.idle_until != Time(u64::MAX) && !self.wants.is_empty()).then_some(self.idle_until)
+    }
+
+    fn release(&mut self, node: NodeId) {
+        if let Some(count) = self.in_flight.get_mut(&node) {
+            *count -= 1;
+            if *count == 0 {
+                self.in_flight.remove(&node);
+            }
+        }
+        self.idle_until = Time(0);
+    }
+}
+
+/// The next to ask: known holders in turn, then anybody.
+fn choose(want: &mut Want, connected: &[NodeId], rng: &mut Rng) -> Option<NodeId> {
+    let turn = want.next_holder;
+    want.next_holder += 1;
+    // Starting anywhere spreads the load: not everybody asks the author.
+    if turn == 0 {
+        rng.shuffle(&mut want.holders);
+    }
+    let others = turn % (want.holders.len() + 1) == want.holders.len();
+    if others && !connected.is_empty() {
+        return rng.pick(connected).copied();
+    }
+    want.holders.get(turn % want.holders.len().max(1)).copied()
+}
+
+/// Quick while there are holders not yet tried, then doubling.
+fn back_off(attempts: u32, holders: usize) -> Span {
+    let tried_all = u64::from(attempts) / (holders as u64 + 1);
+    Span(BACK_OFF_MIN.0.saturating_mul(1 << tried_all.min(16)).min(BACK_OFF_MAX.0))
+}
+
+const BACK_OFF_MIN: Span = Span(200);
+const BACK_OFF_MAX: Span = Span(30_000);
+const BUSY_WAIT: Span = Span(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(n: u8) -> ContentId {
+        ContentId([n; 32])
+    }
+
+    fn node(n: u8) -> NodeId {
+        NodeId([n; 32])
+    }
+
+    #[test]
+    fn one_peer_is_not_asked_for_everything_at_once() {
+        let mut fetcher = Fetcher::default();
+        (0..10).for_each(|n| fetcher.want(content(n), 100, node(1), Time(0)));
+        let asks = fetcher.poll(Time(0), &[], &mut Rng::new(1));
+        assert_eq!(asks.len(), FETCHES_PER_PEER_MAX);
+        let first = asks[0];
+        let ended = fetcher.ended(&first.content, node(1), FetchOutcome::Stored, Time(70));
+        assert_eq!(ended, Ended::Stored(Span(70)));
+        assert_eq!(fetcher.poll(Time(70), &[], &mut Rng::new(1)).len(), 1);
+    }
+
+    #[test]
+    fn the_next_holder_is_asked_after_a_failure() {
+        let mut fetcher = Fetcher::default();
+        fetcher.want(content(0), 100, node(1), Time(0));
+        fetcher.want(content(0), 100, node(2), Time(0));
+        let mut rng = Rng::new(3);
+        let first = fetcher.poll(Time(0), &[], &mut rng)[0].from;
+        let ended = fetcher.ended(&content(0), first, FetchOutcome::NotFound, Time(5));
+        assert_eq!(ended, Ended::Retry);
+        assert!(fetcher.poll(Time(6), &[], &mut rng).is_empty());
+        let second = fetcher.poll(Time(300), &[], &mut rng)[0].from;
+        assert_ne!(first, second);
+    }
+
+    #[test]
+    fn what_nobody_serves_is_withheld_and_asked_for_seldom() {
+        let mut fetcher = Fetcher::default();
+        fetcher.want(content(0), 100, node(1), Time(0));
+        let mut rng = Rng::new(3);
+        let (mut now, mut ends) = (Time(0), Vec::new());
+        while ends.len() < FETCH_ATTEMPTS_MAX as usize {
+            now = fetcher.next_poll().unwrap().max(Time(now.0 + 1));
+            for ask in fetcher.poll(now, &[], &mut rng) {
+                ends.push(fetcher.ended(&ask.content, ask.from, FetchOutcome::NotFound, now));
+            }
+        }
+        assert_eq!(ends.last(), Some(&Ended::Withheld));
+        assert_eq!(ends.iter().filter(|end| **end == Ended::Withheld).count(), 1);
+        assert!(now > Time(10_000));
+    }
+
+    #[test]
+    fn an_answer_nobody_waited_for_is_nothing() {
+        let mut fetcher = Fetcher::default();
+        let ended = fetcher.ended(&content(0), node(1), FetchOutcome::Stored, Time(0));
+        assert_eq!(ended, Ended::Unknown);
+    }
+}

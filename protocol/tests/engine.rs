@@ -1,0 +1,107 @@
+//! Engines together, without weather: rounds, restarts, partitions, liars.
+
+#[path = "support/nodes.rs"]
+mod nodes;
+
+use atoll_protocol::engine::Report;
+use atoll_protocol::frontier::Standing;
+use atoll_protocol::id::FragmentId;
+
+use nodes::{Room, genesis};
+
+#[test]
+fn islands_close_rounds_and_hold_the_same_bits() {
+    let mut room = Room::new(genesis(), 4);
+    room.run(20_000);
+    let digests = room.digests(0);
+    assert!(digests.iter().all(|(version, _)| *version >= 10), "{digests:?}");
+    for index in 1..4 {
+        assert_eq!(room.digests(index), digests);
+        assert_eq!(room.nodes[index].engine.standing(), Standing::CaughtUp);
+    }
+    for index in 0..4 {
+        for fragment in 0..2 {
+            let status = room.nodes[index].engine.status(FragmentId(fragment)).unwrap();
+            let fates = status.fates;
+            let sum = fates.merged + fates.pending + fates.fresh + fates.reissued + fates.orphaned;
+            assert_eq!(sum, fates.trained);
+            assert!(status.base + 3 >= status.version, "rounds become stable: {status:?}");
+            assert!(fates.merged > fates.trained / 2);
+        }
+    }
+}
+
+#[test]
+fn a_restarted_node_goes_on_where_it_stopped() {
+    let mut room = Room::new(genesis(), 4);
+    room.run(10_000);
+    let before = room.nodes[1].engine.status(FragmentId(0)).unwrap();
+    room.restart(1);
+    let after = room.nodes[1].engine.status(FragmentId(0)).unwrap();
+    assert!(after.version >= before.version);
+    assert_eq!(room.nodes[1].engine.standing(), Standing::Joining);
+    room.run(20_000);
+    assert_eq!(room.digests(1), room.digests(0));
+    assert_eq!(room.nodes[1].engine.standing(), Standing::CaughtUp);
+}
+
+#[test]
+fn a_partition_inside_the_horizon_heals_by_union() {
+    let mut room = Room::new(genesis(), 4);
+    room.run(10_000);
+    room.cut = vec![(0, 2), (0, 3), (1, 2), (1, 3)];
+    room.run(9_000);
+    assert_ne!(room.digests(0), room.digests(3));
+    room.cut.clear();
+    room.connect();
+    room.run(15_000);
+    assert_eq!(room.digests(0), room.digests(3));
+    let installed = room.nodes.iter().flat_map(|node| &node.reports);
+    assert!(!installed.into_iter().any(|report| matches!(report, Report::Installed { .. })));
+}
+
+#[test]
+fn past_the_horizon_the_heavier_history_survives_and_the_rest_is_issued_again() {
+    let mut genesis = genesis();
+    genesis.rounds.horizon = 4;
+    let mut room = Room::new(genesis, 5);
+    room.run(10_000);
+    room.cut = [0, 1, 2].iter().flat_map(|one| [(*one, 3), (*one, 4)]).collect();
+    room.run(60_000);
+    room.cut.clear();
+    room.connect();
+    room.run(30_000);
+    for index in 1..5 {
+        assert_eq!(room.digests(index), room.digests(0), "node {index}");
+    }
+    let reissued: u32 = room
+        .nodes
+        .iter()
+        .flat_map(|node| &node.reports)
+        .map(|report| match report {
+            Report::Installed { reissued, .. } => *reissued,
+            _ => 0,
+        })
+        .sum();
+    assert!(reissued > 0);
+}
+
+#[test]
+fn a_fresh_node_cannot_overwrite_the_swarm() {
+    let mut room = Room::new(genesis(), 5);
+    room.nodes[4].up = false;
+    room.run(30_000);
+    let version = room.digests(0)[0].0;
+    // It starts with nothing, out of reach, and trains on its own for a while.
+    room.cut = (0..4).map(|one| (one, 4)).collect();
+    room.nodes[4].up = true;
+    room.connect();
+    room.run(30_000);
+    room.cut.clear();
+    room.connect();
+    room.run(30_000);
+    assert!(room.digests(0)[0].0 > version);
+    assert_eq!(room.digests(4), room.digests(0));
+    let donors = room.nodes[..4].iter().flat_map(|node| &node.reports);
+    assert!(!donors.into_iter().any(|report| matches!(report, Report::Installed { .. })));
+}
