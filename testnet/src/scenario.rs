@@ -60,7 +60,8 @@ pub fn all(seed: u64) -> Vec<Scenario> {
     ];
     scenarios.extend(Attack::ALL.map(|attack| {
         let name = format!("one-liar-in-eight/{}", slug(attack));
-        let shows = format!("seven honest islands agree and learn beside one liar ({})", slug(attack));
+        let shows =
+            format!("seven honest islands agree and learn beside one liar ({})", slug(attack));
         Scenario { name, shows, setup: one_liar(seed, attack) }
     }));
     scenarios
@@ -129,8 +130,7 @@ pub fn storm(seed: u64, islands: usize) -> Setup {
         setup.faults.push((up, FaultEvent::Restore(node)));
     }
     for (name, at) in (0..).zip((12_000..70_000).step_by(15_000)) {
-        let kind =
-            if name % 2 == 0 { PartitionKind::Symmetric } else { PartitionKind::Asymmetric };
+        let kind = if name % 2 == 0 { PartitionKind::Symmetric } else { PartitionKind::Asymmetric };
         let side: Vec<NodeIndex> = (0..islands / 2).collect();
         setup.faults.push((Time(at), FaultEvent::Partition { name, side, kind }));
         setup.faults.push((Time(at + 5_000), FaultEvent::Rejoin(name)));
@@ -189,7 +189,10 @@ fn band(setup: &Setup) -> Band {
     let robust =
         matches!(setup.genesis.merge.rule, MergeRule::CenteredClip | MergeRule::TrimmedMean);
     let steered = setup.islands.iter().any(|island| {
-        matches!(island.role, Role::Liar(Attack::Poison | Attack::HugeNorm | Attack::TokenInflation))
+        matches!(
+            island.role,
+            Role::Liar(Attack::Poison | Attack::HugeNorm | Attack::TokenInflation)
+        )
     });
     if steered && !robust { Band::ANY } else { Band::default() }
 }
