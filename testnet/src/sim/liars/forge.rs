@@ -72,6 +72,7 @@ impl Liar {
             root: 0,
             root_trail: root,
             root_weight: 0,
+            root_digest: digest,
             entries: entries.collect(),
         }
     }
