@@ -1,3 +1,4 @@
 //! Swarms on one machine.
 
 pub mod check;
+pub mod toy;

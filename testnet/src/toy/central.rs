@@ -1,0 +1,266 @@
+//! The control: the same islands and the same arithmetic in one central place.
+//!
+//! Nothing is late, lost or folded anew: every round of every fragment merges what every island
+//! trained in exactly H steps, and every island adopts the new version at once. A swarm that
+//! does as well with as many tokens has lost nothing by having no centre.
+
+use anyhow::Result;
+use atoll_protocol::fragment::{Fragment, FragmentMap};
+use atoll_protocol::genesis::Genesis;
+use atoll_protocol::island::Account;
+use atoll_protocol::outer::{Member, OuterState, check, merge, step};
+use atoll_protocol::pool::Inline;
+
+use super::layout::Layout;
+use super::learner::Learner;
+use super::shard;
+use super::task::Task;
+
+/// What a control is asked to do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// Number of islands; they train the shards `shard(seed, 0)`, `shard(seed, 1)` and so on.
+    pub islands: u16,
+    /// Rounds of every fragment.
+    pub rounds: u32,
+    /// Seed of the data order.
+    pub seed: u64,
+    /// Inner learning rate.
+    pub learning_rate: f32,
+    /// Whether the fragments are captured in turn, spread evenly over H as in a swarm, or all
+    /// at the same step.
+    pub staggered: bool,
+}
+
+/// How a control went.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The loss of the outer parameters: at the beginning, and after each round.
+    pub curve: Vec<Point>,
+    /// The last of these losses.
+    pub loss: f64,
+    /// Tokens trained by all islands.
+    pub tokens: u64,
+    /// The outer parameters at the end, in name order.
+    pub params: Vec<f32>,
+}
+
+/// One point of a loss curve.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Tokens trained by all islands so far.
+    pub tokens: u64,
+    /// Held-out loss.
+    pub loss: f64,
+}
+
+/// Trains `genesis`, whose tensors are the task's, in one place.
+///
+/// # Errors
+///
+/// If the parameters are no longer finite, or a payload is above the genesis' norm.
+pub fn central(task: &Task, genesis: &Genesis, plan: &Plan) -> Result<Outcome> {
+    let mut centre = Centre::new(task, genesis, plan);
+    let fragments = centre.fragments.len();
+    let mut curve = vec![centre.point(task)];
+    while centre.closed < plan.rounds {
+        centre.train(task, plan.learning_rate);
+        for fragment in 0..fragments {
+            if centre.is_due(fragment, plan) {
+                centre.close(genesis, fragment)?;
+            }
+        }
+        let closed = centre.states.iter().map(OuterState::version).min().unwrap_or(plan.rounds);
+        if closed > centre.closed {
+            centre.closed = closed;
+            curve.push(centre.point(task));
+        }
+    }
+    let loss = curve.last().map_or(f64::NAN, |point| point.loss);
+    Ok(Outcome { curve, loss, tokens: centre.tokens, params: centre.params() })
+}
+
+/// The one place where everything is known.
+struct Centre {
+    layout: Layout,
+    fragments: Vec<Fragment>,
+    states: Vec<OuterState>,
+    islands: Vec<Island>,
+    /// Steps between captures of a fragment.
+    span: u32,
+    /// Steps that every island has taken.
+    steps: u32,
+    tokens: u64,
+    /// Rounds that every fragment has closed.
+    closed: u32,
+}
+
+struct Island {
+    learner: Learner,
+    local: Vec<f32>,
+    accounts: Vec<Account>,
+    /// Tokens trained since the last capture of each fragment.
+    fresh_tokens: Vec<u64>,
+}
+
+impl Centre {
+    fn new(task: &Task, genesis: &Genesis, plan: &Plan) -> Self {
+        let layout = Layout::new(genesis);
+        let map: FragmentMap = genesis.fragment_map();
+        let local = layout.initial(genesis, &map);
+        let fragments = map.fragments().to_vec();
+        let states: Vec<OuterState> = fragments
+            .iter()
+            .map(|fragment| OuterState::new(fragment.id, &layout.gather(fragment, &local)))
+            .collect();
+        let islands = (0..plan.islands).map(|island| Island {
+            learner: Learner::new(task, shard(plan.seed, u64::from(island))),
+            local: local.clone(),
+            accounts: states.iter().map(|state| Account::new(state.params())).collect(),
+            fresh_tokens: vec![0; states.len()],
+        });
+        let islands = islands.collect();
+        let span = genesis.rounds.steps;
+        Self { layout, fragments, states, islands, span, steps: 0, tokens: 0, closed: 0 }
+    }
+
+    /// One inner step of every island.
+    fn train(&mut self, task: &Task, learning_rate: f32) {
+        self.steps += 1;
+        for island in &mut self.islands {
+            let tokens = island.learner.step(task, &mut island.local, learning_rate);
+            island.fresh_tokens.iter_mut().for_each(|fresh| *fresh += tokens);
+            self.tokens += tokens;
+        }
+    }
+
+    /// Whether every island has taken H steps since the last capture of a fragment.
+    ///
+    /// The later fragments of a staggered plan wait once, in their first round.
+    fn is_due(&self, fragment: usize, plan: &Plan) -> bool {
+        let version = self.states[fragment].version();
+        let turn = u32::try_from(fragment).expect("fragments are counted in 16 bits");
+        let count = u32::try_from(self.fragments.len()).expect("fragments are counted in 16 bits");
+        let offset = if plan.staggered { turn * self.span / count } else { 0 };
+        version < plan.rounds && self.steps == offset + (version + 1) * self.span
+    }
+
+    /// Closes the next round of a fragment: capture everywhere, merge, step, adopt everywhere.
+    fn close(&mut self, genesis: &Genesis, index: usize) -> Result<()> {
+        let fragment = &self.fragments[index];
+        let mut contributions = Vec::with_capacity(self.islands.len());
+        for island in &mut self.islands {
+            let local = self.layout.gather(fragment, &island.local);
+            let payload = island.accounts[index].capture(&local, genesis.codec, &Inline)?;
+            let norms = check(&payload, genesis.codec, fragment, genesis.merge.norm_max, &Inline)?;
+            let tokens = std::mem::take(&mut island.fresh_tokens[index]);
+            contributions.push((tokens, payload, norms));
+        }
+        let members: Vec<Member<'_>> = contributions
+            .iter()
+            .map(|(tokens, payload, norms)| Member { tokens: *tokens, payload, norms })
+            .collect();
+        let merged = merge(fragment, &genesis.merge, genesis.codec, &members, &Inline)?;
+        let state = &mut self.states[index];
+        step(state, &genesis.outer, &merged, &Inline);
+        for island in &mut self.islands {
+            let mut local = self.layout.gather(fragment, &island.local);
+            island.accounts[index].adopt(
+                &mut local,
+                state.params(),
+                &[],
+                &[],
+                genesis.codec,
+                &Inline,
+            )?;
+            self.layout.scatter(fragment, &local, &mut island.local);
+        }
+        Ok(())
+    }
+
+    fn params(&self) -> Vec<f32> {
+        let mut params = vec![0.0; self.layout.elements()];
+        for (fragment, state) in self.fragments.iter().zip(&self.states) {
+            self.layout.scatter(fragment, state.params(), &mut params);
+        }
+        params
+    }
+
+    fn point(&self, task: &Task) -> Point {
+        Point { tokens: self.tokens, loss: task.loss(&self.params()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use atoll_protocol::codec::Codec;
+
+    use super::*;
+    use crate::toy::LEARNING_RATE;
+
+    #[test]
+    fn islands_together_beat_an_island_alone() {
+        let (task, genesis) = toy(1, Codec::Int4);
+        let together = central(&task, &genesis, &plan(8, 0)).unwrap();
+        let alone = alone(&task, &genesis, 30 * genesis.rounds.steps);
+        let begin = together.curve[0].loss;
+        assert!(together.loss < begin - 0.6, "{} from {begin}", together.loss);
+        assert!(together.loss < alone * 0.98, "{} against {alone}", together.loss);
+        assert!(together.loss > task.floor());
+        assert_eq!(together.curve.len(), 31);
+        assert_eq!(together.tokens, 8 * 30 * 8 * 32);
+    }
+
+    #[test]
+    fn the_order_of_the_data_hardly_matters() {
+        let (task, genesis) = toy(2, Codec::Int4);
+        let losses = [1, 2, 3].map(|seed| central(&task, &genesis, &plan(8, seed)).unwrap().loss);
+        assert!(losses.iter().all(|loss| (loss / losses[0] - 1.0).abs() < 0.005), "{losses:?}");
+        assert_ne!(losses[0], losses[1]);
+    }
+
+    #[test]
+    fn stagger_and_codec_hardly_matter() {
+        let (task, genesis) = toy(3, Codec::F32);
+        let plain = central(&task, &genesis, &plan(8, 0)).unwrap();
+        let (_, genesis) = toy(3, Codec::Int4);
+        let staggered = Plan { staggered: true, ..plan(8, 0) };
+        let staggered = central(&task, &genesis, &staggered).unwrap();
+        assert!((staggered.loss / plain.loss - 1.0).abs() < 0.005);
+        // The last of four fragments closes its last round six steps after the first.
+        assert_eq!(staggered.tokens, plain.tokens + 8 * 6 * 32);
+    }
+
+    #[test]
+    fn equal_plans_give_equal_bits() {
+        let (task, genesis) = toy(4, Codec::Int4);
+        let few = Plan { rounds: 3, ..plan(3, 7) };
+        assert_eq!(
+            central(&task, &genesis, &few).unwrap(),
+            central(&task, &genesis, &few).unwrap()
+        );
+    }
+
+    fn toy(seed: u64, codec: Codec) -> (Task, Genesis) {
+        let task = Task::new(seed);
+        let mut genesis = Genesis::custom("toy", task.tensors());
+        genesis.rounds.steps = 8;
+        genesis.fragments = 4;
+        genesis.codec = codec;
+        (task, genesis)
+    }
+
+    fn plan(islands: u16, seed: u64) -> Plan {
+        Plan { islands, rounds: 30, seed, learning_rate: LEARNING_RATE, staggered: false }
+    }
+
+    /// The loss of one island that trains by itself, without rounds.
+    fn alone(task: &Task, genesis: &Genesis, steps: u32) -> f64 {
+        let mut params = Layout::new(genesis).initial(genesis, &genesis.fragment_map());
+        let mut learner = Learner::new(task, shard(0, 0));
+        for _ in 0..steps {
+            learner.step(task, &mut params, LEARNING_RATE);
+        }
+        task.loss(&params)
+    }
+}
