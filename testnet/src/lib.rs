@@ -1,4 +1,12 @@
 //! Swarms on one machine.
 
 pub mod check;
+pub mod cli;
+pub mod planted;
+pub mod report;
+pub mod runner;
+pub mod scenario;
+pub mod sim;
+pub mod study;
 pub mod toy;
+pub mod up;

@@ -1,3 +1,12 @@
 //! `atoll-testnet`: swarms on one machine.
 
-fn main() {}
+use std::process::ExitCode;
+
+use atoll_testnet::cli::{self, Cli};
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut stdout = std::io::stdout().lock();
+    cli::run(&cli, &mut stdout)
+}

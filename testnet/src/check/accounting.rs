@@ -1,0 +1,334 @@
+//! Every trained token is merged, pending, fresh, re-issued or orphaned, exactly once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use atoll_protocol::engine::{Input, Output, Record};
+use atoll_protocol::id::{ContentId, ContributionId, FragmentId, RoundId};
+
+use super::lineage::Lineage;
+use super::{Checker, Event, NodeIndex, World, fragments, settled, shares_key};
+
+/// Nothing is lost and nothing counts twice, neither in the counters nor in the parameters.
+#[derive(Debug, Default)]
+pub struct Accounting {
+    lineage: Lineage,
+    own: BTreeMap<(NodeIndex, FragmentId), Own>,
+    /// What a barrier has not yet made durable.
+    waiting: BTreeMap<NodeIndex, (FragmentId, ContentId)>,
+    checks: u64,
+}
+
+/// One island's own account of a fragment.
+#[derive(Debug, Default)]
+struct Own {
+    /// Tokens the engine called trained when the node started, and those of steps since.
+    trained: Option<u64>,
+    contributions: BTreeMap<ContentId, Contribution>,
+    /// Members of the last fold.
+    folded: BTreeSet<ContributionId>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Contribution {
+    id: ContributionId,
+    round: RoundId,
+    tokens: u64,
+    /// It came back to fresh, or is too old to come back.
+    settled: bool,
+}
+
+impl Checker for Accounting {
+    fn name(&self) -> &'static str {
+        "accounting"
+    }
+
+    fn observe(&mut self, world: &dyn World, event: &Event<'_>) -> Result<(), String> {
+        let Some(node) = event.node().filter(|&node| world.is_honest(node)) else { return Ok(()) };
+        match event {
+            Event::Crashed(_) => {
+                if let Some((fragment, payload)) = self.waiting.remove(&node) {
+                    self.own(node, fragment).contributions.remove(&payload);
+                }
+                Ok(())
+            }
+            Event::Started(_) => {
+                self.lineage.restart(world, node);
+                fragments(world).for_each(|fragment| self.own(node, fragment).trained = None);
+                fragments(world).try_for_each(|fragment| self.look(world, node, fragment))
+            }
+            Event::Input(_, input) => self.input(world, node, input),
+            Event::Output(_, output) => self.output(world, node, output),
+            _ => Ok(()),
+        }
+    }
+
+    fn finish(&mut self, world: &dyn World) -> Result<(), String> {
+        for node in settled(world) {
+            for fragment in fragments(world) {
+                self.look(world, node, fragment)?;
+                self.conserved(world, node, fragment)?;
+                self.merged(world, node, fragment)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn checks(&self) -> u64 {
+        self.checks
+    }
+}
+
+impl Accounting {
+    fn own(&mut self, node: NodeIndex, fragment: FragmentId) -> &mut Own {
+        self.own.entry((node, fragment)).or_default()
+    }
+
+    fn input(&mut self, world: &dyn World, node: NodeIndex, input: &Input) -> Result<(), String> {
+        match input {
+            Input::Stepped { tokens, .. } => fragments(world).try_for_each(|fragment| {
+                self.look(world, node, fragment)?;
+                let own = self.own(node, fragment);
+                own.trained = own.trained.map(|trained| trained.saturating_add(*tokens));
+                Ok(())
+            }),
+            Input::Adopted { fragment, .. } => {
+                self.look(world, node, *fragment)?;
+                self.conserved(world, node, *fragment)
+            }
+            Input::Captured { fragment, .. }
+            | Input::Materialised { fragment, .. }
+            | Input::Stabilised { fragment, .. }
+            | Input::Installed { fragment, .. } => self.look(world, node, *fragment),
+            _ => Ok(()),
+        }
+    }
+
+    fn output(
+        &mut self,
+        world: &dyn World,
+        node: NodeIndex,
+        output: &Output,
+    ) -> Result<(), String> {
+        self.waiting.remove(&node);
+        self.lineage.observe(node, output, world.genesis().merge.weight_cap);
+        match output {
+            Output::Persist(Record::Contribution(signed))
+                if signed.body.author == world.node_id(node) =>
+            {
+                let header = signed.body;
+                let (id, round) = (header.id(), header.round_id());
+                let contribution =
+                    Contribution { id, round, tokens: header.tokens, settled: false };
+                let own = self.own(node, header.fragment);
+                if own.contributions.insert(header.payload, contribution).is_none() {
+                    self.waiting.insert(node, (header.fragment, header.payload));
+                }
+                Ok(())
+            }
+            Output::Materialise { fragment, cuts } => {
+                self.own(node, *fragment).folded =
+                    cuts.iter().flat_map(|cut| &cut.members).map(|member| member.id).collect();
+                Ok(())
+            }
+            Output::Prune { fragment, own_through, .. } => {
+                for contribution in self.own(node, *fragment).contributions.values_mut() {
+                    contribution.settled |= contribution.round.number <= *own_through;
+                }
+                Ok(())
+            }
+            Output::Adopt { fragment, pending, reissued, .. } => {
+                if shares_key(world, node) {
+                    return Ok(());
+                }
+                self.adopts(node, *fragment, pending, reissued)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What the island is told to adopt: each own contribution must be somewhere.
+    fn adopts(
+        &mut self,
+        node: NodeIndex,
+        fragment: FragmentId,
+        pending: &[ContentId],
+        reissued: &[ContentId],
+    ) -> Result<(), String> {
+        let (_, base_trail) = self.lineage.base(node, fragment);
+        let own = self.own.entry((node, fragment)).or_default();
+        for payload in reissued {
+            if let Some(contribution) = own.contributions.get_mut(payload) {
+                contribution.settled = true;
+            }
+        }
+        let mut stable: Option<Option<Vec<ContributionId>>> = None;
+        for (payload, contribution) in &own.contributions {
+            self.checks += 1;
+            if contribution.settled
+                || pending.contains(payload)
+                || own.folded.contains(&contribution.id)
+            {
+                continue;
+            }
+            let stable =
+                stable.get_or_insert_with(|| self.lineage.contents(fragment, base_trail)).as_ref();
+            if stable.is_some_and(|stable| !stable.contains(&contribution.id)) {
+                return Err(format!(
+                    "node {node} adopts {fragment} with its contribution {} to {} ({} tokens) \
+                     neither merged nor pending nor issued again",
+                    contribution.id, contribution.round, contribution.tokens
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn look(
+        &mut self,
+        world: &dyn World,
+        node: NodeIndex,
+        fragment: FragmentId,
+    ) -> Result<(), String> {
+        let Some(status) = world.status(node, fragment) else { return Ok(()) };
+        self.checks += 1;
+        let fates = status.fates;
+        let parts = [fates.merged, fates.pending, fates.fresh, fates.reissued, fates.orphaned];
+        let sum = parts.iter().fold(0u64, |sum, &part| sum.saturating_add(part));
+        if sum != fates.trained {
+            return Err(format!(
+                "fates of {fragment} on node {node} make {sum}, not {}: {fates:?}",
+                fates.trained
+            ));
+        }
+        let trained = *self.own(node, fragment).trained.get_or_insert(fates.trained);
+        if trained != fates.trained {
+            return Err(format!(
+                "node {node} trained {trained} tokens with {fragment} and counts {}",
+                fates.trained
+            ));
+        }
+        Ok(())
+    }
+
+    fn conserved(
+        &mut self,
+        world: &dyn World,
+        node: NodeIndex,
+        fragment: FragmentId,
+    ) -> Result<(), String> {
+        let Some(error) = world.conservation(node, fragment) else { return Ok(()) };
+        self.checks += 1;
+        if error.is_finite() && error <= CONSERVATION_ERROR_MAX {
+            return Ok(());
+        }
+        Err(format!(
+            "parameters of {fragment} on node {node} are {error:.3e} of its movement away from \
+             outer + pending + fresh"
+        ))
+    }
+
+    /// The counter `merged` against the history that all agreed on.
+    fn merged(
+        &mut self,
+        world: &dyn World,
+        node: NodeIndex,
+        fragment: FragmentId,
+    ) -> Result<(), String> {
+        let Some(status) = world.status(node, fragment) else { return Ok(()) };
+        if shares_key(world, node) {
+            return Ok(());
+        }
+        let Some(contents) = self.lineage.contents(fragment, status.head_trail) else {
+            return Ok(());
+        };
+        let contents: BTreeSet<ContributionId> = contents.into_iter().collect();
+        let tokens: u64 = self
+            .own(node, fragment)
+            .contributions
+            .values()
+            .filter(|contribution| contents.contains(&contribution.id))
+            .map(|contribution| contribution.tokens)
+            .sum();
+        self.checks += 1;
+        if tokens == status.fates.merged {
+            return Ok(());
+        }
+        Err(format!(
+            "node {node} counts {} merged tokens of {fragment}, the history holds {tokens}",
+            status.fates.merged
+        ))
+    }
+}
+
+/// What f32 rounding over a long run may add up to.
+const CONSERVATION_ERROR_MAX: f64 = 1e-3;
+
+#[cfg(test)]
+mod tests {
+    use atoll_protocol::engine::Fates;
+
+    use super::*;
+    use crate::check::fake::{FakeWorld, status};
+
+    const FRAGMENT: FragmentId = FragmentId(0);
+
+    fn fates(trained: u64, pending: u64, fresh: u64) -> Fates {
+        Fates { trained, pending, fresh, ..Fates::default() }
+    }
+
+    fn set(world: &mut FakeWorld, fates: Fates) {
+        let mut status = status(FRAGMENT, 0, 0, 0);
+        status.fates = fates;
+        status.head_trail = super::super::lineage::root_trail(FRAGMENT);
+        world.set(0, FRAGMENT, status);
+    }
+
+    #[test]
+    fn fates_add_up_to_the_steps_really_made() {
+        let mut world = FakeWorld::new(1);
+        let mut checker = Accounting::default();
+        let step = Input::Stepped { tokens: 100, step_ms: 10 };
+        set(&mut world, fates(0, 0, 0));
+        assert_eq!(checker.observe(&world, &Event::Started(0)), Ok(()));
+        assert_eq!(checker.observe(&world, &Event::Input(0, &step)), Ok(()));
+        set(&mut world, fates(100, 60, 40));
+        assert_eq!(checker.observe(&world, &Event::Input(0, &step)), Ok(()));
+        set(&mut world, fates(200, 60, 100));
+        assert!(checker.observe(&world, &Event::Input(0, &step)).is_err());
+        set(&mut world, fates(150, 60, 90));
+        assert!(checker.observe(&world, &Event::Input(0, &step)).is_err());
+    }
+
+    #[test]
+    fn a_contribution_that_is_nowhere_is_seen() {
+        let world = FakeWorld::new(1);
+        let mut checker = Accounting::default();
+        let persist = world.persist(0, 1, 100);
+        assert_eq!(checker.observe(&world, &Event::Output(0, &persist)), Ok(()));
+        let adopt = |pending: &[ContentId], reissued: &[ContentId]| Output::Adopt {
+            fragment: FRAGMENT,
+            version: 1,
+            pending: pending.to_vec(),
+            reissued: reissued.to_vec(),
+        };
+        let payload = ContentId([1; 32]);
+        assert_eq!(checker.observe(&world, &Event::Output(0, &adopt(&[payload], &[]))), Ok(()));
+        assert!(checker.observe(&world, &Event::Output(0, &adopt(&[], &[]))).is_err());
+        assert_eq!(checker.observe(&world, &Event::Output(0, &adopt(&[], &[payload]))), Ok(()));
+        assert_eq!(checker.observe(&world, &Event::Output(0, &adopt(&[], &[]))), Ok(()));
+    }
+
+    #[test]
+    fn parameters_and_merged_tokens_are_checked_at_the_end() {
+        let mut world = FakeWorld::new(1);
+        let mut checker = Accounting::default();
+        set(&mut world, fates(100, 60, 40));
+        world.error = Some(1e-6);
+        assert_eq!(checker.finish(&world), Ok(()));
+        world.error = Some(0.2);
+        assert!(checker.finish(&world).is_err());
+        world.error = None;
+        set(&mut world, Fates { trained: 100, merged: 60, fresh: 40, ..Fates::default() });
+        assert!(checker.finish(&world).is_err());
+    }
+}

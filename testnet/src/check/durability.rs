@@ -1,0 +1,228 @@
+//! No honest node signs twice for one slot, and nothing that was durable is lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use atoll_protocol::contribution::Header;
+use atoll_protocol::engine::{Output, Record};
+use atoll_protocol::id::{ContentId, ContributionId, FragmentId, NodeId, RoundId, Version};
+use atoll_protocol::message::Message;
+use atoll_protocol::outer::Cut;
+
+use super::{Checker, Event, NodeIndex, World, fragments, shares_key};
+
+/// One signature for each slot; acknowledged records survive.
+#[derive(Debug, Default)]
+pub struct Durability {
+    signed: BTreeMap<(NodeId, RoundId), ContributionId>,
+    kept: BTreeMap<NodeIndex, Kept>,
+    checks: u64,
+}
+
+/// What one node's disk must hold.
+#[derive(Debug, Default)]
+struct Kept {
+    contributions: BTreeMap<(RoundId, NodeId), ContributionId>,
+    captures: BTreeMap<FragmentId, ContentId>,
+    refused: BTreeSet<NodeId>,
+    bases: BTreeMap<FragmentId, Version>,
+    waiting: Option<Header>,
+}
+
+impl Checker for Durability {
+    fn name(&self) -> &'static str {
+        "durability"
+    }
+
+    fn observe(&mut self, world: &dyn World, event: &Event<'_>) -> Result<(), String> {
+        let Some(node) = event.node().filter(|&node| world.is_honest(node)) else { return Ok(()) };
+        match event {
+            Event::Crashed(_) => {
+                self.kept.entry(node).or_default().waiting = None;
+                Ok(())
+            }
+            Event::Started(_) => self.restarted(world, node),
+            Event::Output(_, output) => self.output(world, node, output),
+            _ => Ok(()),
+        }
+    }
+
+    fn checks(&self) -> u64 {
+        self.checks
+    }
+}
+
+impl Durability {
+    fn output(
+        &mut self,
+        world: &dyn World,
+        node: NodeIndex,
+        output: &Output,
+    ) -> Result<(), String> {
+        let own = world.node_id(node);
+        let kept = self.kept.entry(node).or_default();
+        // A later output is executed: what was persisted before it is durable.
+        if let Some(header) = kept.waiting.take() {
+            kept.contributions.insert((header.round_id(), header.author), header.id());
+            if header.author == own {
+                kept.captures.insert(header.fragment, header.payload);
+            }
+        }
+        match output {
+            Output::Persist(Record::Contribution(signed)) => kept.waiting = Some(signed.body),
+            Output::Persist(Record::Evidence(evidence)) => {
+                kept.refused.insert(evidence.author());
+            }
+            Output::Persist(Record::Revocation(revocation)) => {
+                kept.refused.insert(revocation.body.node);
+            }
+            Output::Persist(Record::Stable { fragment, .. }) => {
+                *kept.bases.entry(*fragment).or_default() += 1;
+            }
+            Output::Persist(Record::Installed { history, .. }) => {
+                let entries = Version::try_from(history.entries.len()).unwrap_or(Version::MAX);
+                kept.bases.insert(history.fragment, history.root.saturating_add(entries));
+            }
+            Output::Prune { fragment, through, .. } => {
+                kept.contributions
+                    .retain(|(round, _), _| round.fragment != *fragment || round.number > *through);
+            }
+            Output::Materialise { fragment, cuts } => return self.folded(node, *fragment, cuts),
+            Output::Publish(bytes) | Output::Send { bytes, .. } if is_announcement(bytes) => {
+                return self.announced(world, node, bytes);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn announced(
+        &mut self,
+        world: &dyn World,
+        node: NodeIndex,
+        bytes: &[u8],
+    ) -> Result<(), String> {
+        let Ok(Message::Announce(signed)) = Message::decode(bytes) else { return Ok(()) };
+        let header = signed.body;
+        if header.author != world.node_id(node) || shares_key(world, node) {
+            return Ok(());
+        }
+        self.checks += 1;
+        let kept = self.kept.entry(node).or_default();
+        if kept.contributions.get(&(header.round_id(), header.author)) != Some(&header.id()) {
+            return Err(format!(
+                "node {node} announced {} to {} before it was durable",
+                header.id(),
+                header.round_id()
+            ));
+        }
+        let slot = (header.author, header.round_id());
+        let first = *self.signed.entry(slot).or_insert(header.id());
+        if first == header.id() {
+            return Ok(());
+        }
+        Err(format!("node {node} signed {first} and {} for {}", header.id(), header.round_id()))
+    }
+
+    /// Every durable contribution to a round that is folded must be in it.
+    fn folded(
+        &mut self,
+        node: NodeIndex,
+        fragment: FragmentId,
+        cuts: &[Cut],
+    ) -> Result<(), String> {
+        let Some(kept) = self.kept.get(&node) else { return Ok(()) };
+        let base = kept.bases.get(&fragment).copied().unwrap_or(0);
+        for cut in cuts.iter().filter(|cut| cut.round > base) {
+            let round = RoundId { fragment, number: cut.round };
+            let members: BTreeSet<NodeId> =
+                cut.members.iter().map(|member| member.author).collect();
+            let first = (round, NodeId([0; 32]));
+            let last = (round, NodeId([255; 32]));
+            for ((_, author), id) in kept.contributions.range(first..=last) {
+                self.checks += 1;
+                if !members.contains(author) && !kept.refused.contains(author) {
+                    return Err(format!(
+                        "node {node} folds {round} without {id} of {author}, which was durable"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn restarted(&mut self, world: &dyn World, node: NodeIndex) -> Result<(), String> {
+        let Some(kept) = self.kept.get_mut(&node) else { return Ok(()) };
+        for fragment in fragments(world) {
+            let Some(status) = world.status(node, fragment) else { continue };
+            kept.bases.insert(fragment, status.base);
+            let Some(&payload) = kept.captures.get(&fragment) else { continue };
+            self.checks += 1;
+            if status.last_capture.is_some_and(|last| last != payload) {
+                return Err(format!(
+                    "node {node} restarts without its durable contribution {payload} to {fragment}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Announcements are the first kind of message.
+fn is_announcement(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[0, 0, 0, 0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::fake::{FakeWorld, RUN, status};
+
+    fn announce(world: &FakeWorld, round: Version, tokens: u64) -> Output {
+        Output::Publish(Message::Announce(world.signed(0, round, tokens, RUN)).encode())
+    }
+
+    #[test]
+    fn persist_then_announce_passes_once_for_each_slot() {
+        let world = FakeWorld::new(1);
+        let mut checker = Durability::default();
+        for output in [world.persist(0, 1, 100), announce(&world, 1, 100)] {
+            assert_eq!(checker.observe(&world, &Event::Output(0, &output)), Ok(()));
+        }
+        assert!(checker.observe(&world, &Event::Output(0, &announce(&world, 2, 100))).is_err());
+        // After a crash that lost nothing it must not sign another header.
+        let again = world.persist(0, 1, 200);
+        assert_eq!(checker.observe(&world, &Event::Output(0, &again)), Ok(()));
+        assert!(checker.observe(&world, &Event::Output(0, &announce(&world, 1, 200))).is_err());
+    }
+
+    #[test]
+    fn a_crash_takes_only_what_no_later_output_followed() {
+        let world = FakeWorld::new(1);
+        let mut checker = Durability::default();
+        assert_eq!(checker.observe(&world, &Event::Output(0, &world.persist(0, 1, 100))), Ok(()));
+        assert_eq!(checker.observe(&world, &Event::Crashed(0)), Ok(()));
+        for output in [world.persist(0, 1, 200), announce(&world, 1, 200)] {
+            assert_eq!(checker.observe(&world, &Event::Output(0, &output)), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_fold_without_a_durable_contribution_is_seen() {
+        let mut world = FakeWorld::new(2);
+        let mut checker = Durability::default();
+        let capture = Output::Capture { fragment: FragmentId(0) };
+        for output in [world.persist(1, 1, 100), world.persist(0, 1, 100), capture] {
+            assert_eq!(checker.observe(&world, &Event::Output(0, &output)), Ok(()));
+        }
+        let cuts = vec![Cut { round: 1, members: Vec::new() }];
+        let fold = Output::Materialise { fragment: FragmentId(0), cuts };
+        assert!(checker.observe(&world, &Event::Output(0, &fold)).is_err());
+        let mut restarted = status(FragmentId(0), 1, 7, 1);
+        restarted.last_capture = Some(ContentId([1; 32]));
+        world.set(0, FragmentId(0), restarted);
+        assert_eq!(checker.observe(&world, &Event::Started(0)), Ok(()));
+        restarted.last_capture = Some(ContentId([8; 32]));
+        world.set(0, FragmentId(0), restarted);
+        assert!(checker.observe(&world, &Event::Started(0)).is_err());
+    }
+}

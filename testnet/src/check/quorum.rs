@@ -1,0 +1,211 @@
+//! No round closes below quorum, and none before its grace window is over.
+
+use std::collections::BTreeMap;
+
+use atoll_protocol::engine::{CloseReason, Output, Record, Report};
+use atoll_protocol::genesis::Rounds;
+use atoll_protocol::id::{NodeId, RoundId, RunId};
+use atoll_protocol::time::{Span, Time};
+
+use super::heard::Heard;
+use super::{Checker, Event, NodeIndex, World};
+
+/// Rounds close with enough contributions, for a reason that holds.
+#[derive(Debug)]
+pub struct Quorum {
+    heard: Heard,
+    /// When each author's contribution to a round was here.
+    arrivals: BTreeMap<NodeIndex, BTreeMap<RoundId, BTreeMap<NodeId, Time>>>,
+    checks: u64,
+}
+
+impl Quorum {
+    /// For contributions to `run`.
+    pub fn new(run: RunId) -> Self {
+        Self { heard: Heard::new(run), arrivals: BTreeMap::new(), checks: 0 }
+    }
+}
+
+impl Checker for Quorum {
+    fn name(&self) -> &'static str {
+        "quorum"
+    }
+
+    fn observe(&mut self, world: &dyn World, event: &Event<'_>) -> Result<(), String> {
+        self.heard.observe(world, event);
+        let Event::Output(node, output) = event else { return Ok(()) };
+        if !world.is_honest(*node) {
+            return Ok(());
+        }
+        match output {
+            Output::Persist(Record::Contribution(signed)) => {
+                let rounds = self.arrivals.entry(*node).or_default();
+                let authors = rounds.entry(signed.body.round_id()).or_default();
+                authors.entry(signed.body.author).or_insert(world.now());
+                Ok(())
+            }
+            Output::Prune { fragment, through, .. } => {
+                if let Some(rounds) = self.arrivals.get_mut(node) {
+                    rounds
+                        .retain(|round, _| round.fragment != *fragment || round.number > *through);
+                }
+                Ok(())
+            }
+            Output::Report(Report::Closed { round, have, need, reason }) => {
+                self.checks += 1;
+                self.closed(world, *node, *round, (*have, *need), *reason)
+                    .map_err(|why| format!("node {node} closed {round}: {why}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn checks(&self) -> u64 {
+        self.checks
+    }
+}
+
+impl Quorum {
+    fn closed(
+        &self,
+        world: &dyn World,
+        node: NodeIndex,
+        round: RoundId,
+        (have, need): (u32, u32),
+        reason: CloseReason,
+    ) -> Result<(), String> {
+        let rounds = &world.genesis().rounds;
+        let authors = self.arrivals.get(&node).and_then(|arrivals| arrivals.get(&round));
+        let mut arrivals: Vec<Time> =
+            authors.into_iter().flat_map(BTreeMap::values).copied().collect();
+        arrivals.sort_unstable();
+        // The engine may know an island dead a moment before we do, and it may have been told
+        // of one just now: only islands that were heard half an alive window ago surely count.
+        let surely = self.heard.islands(world, node, Span(rounds.alive_ms / 2));
+        let own = u32::from(world.trains(node));
+        let live = u32::try_from(surely.len()).unwrap_or(u32::MAX).saturating_add(own);
+        let least = needed(rounds, live);
+        if have < need || need < needed(rounds, 0) {
+            return Err(format!(
+                "{have} contributions, {need} needed, minimum {}",
+                needed(rounds, 0)
+            ));
+        }
+        if have < least {
+            return Err(format!(
+                "{have} contributions, but {live} live islands make {least} necessary"
+            ));
+        }
+        let here = u32::try_from(arrivals.len()).unwrap_or(u32::MAX);
+        if here < have {
+            return Err(format!("it counts {have} contributions and holds {here}"));
+        }
+        match reason {
+            CloseReason::Grace { waited, window } => {
+                let met = usize::try_from(need - 1).ok().and_then(|last| arrivals.get(last));
+                let since = met.map_or(Span(0), |met| world.now().since(*met));
+                grace(rounds, waited, window, since)
+            }
+            CloseReason::Everyone => {
+                let missing = surely.iter().find(|(island, peer)| {
+                    peer.version(round.fragment).is_some_and(|version| version + 1 >= round.number)
+                        && !authors.is_some_and(|authors| authors.contains_key(island))
+                });
+                missing.map_or(Ok(()), |(island, _)| {
+                    Err(format!("everyone had contributed, it says, but not {island}"))
+                })
+            }
+            CloseReason::Peers { closed: 0 } => Err("no peer had".into()),
+            CloseReason::Peers { .. } => Ok(()),
+        }
+    }
+}
+
+fn grace(rounds: &Rounds, waited: Span, window: Span, since: Span) -> Result<(), String> {
+    if waited < window || window.0 < rounds.grace_ms_min || window.0 > rounds.grace_ms_max {
+        return Err(format!(
+            "waited {} ms of a window of {} ms, allowed {} to {} ms",
+            waited.0, window.0, rounds.grace_ms_min, rounds.grace_ms_max
+        ));
+    }
+    // Clocks of simulated nodes run fast or slow by a few percent.
+    if since.0.saturating_mul(5) / 4 + CLOCK_SLACK_MS < waited.0 {
+        return Err(format!(
+            "says it waited {} ms after quorum, but quorum was met {} ms ago",
+            waited.0, since.0
+        ));
+    }
+    Ok(())
+}
+
+/// The quorum of `live` islands, written a second time so that a mistake shows.
+fn needed(rounds: &Rounds, live: u32) -> u32 {
+    let share = (u64::from(live) * u64::from(rounds.quorum_percent)).div_ceil(100);
+    u32::try_from(share).unwrap_or(u32::MAX).max(rounds.quorum_min).max(1)
+}
+
+/// What rounding and the time between an input and its outputs may add.
+const CLOCK_SLACK_MS: u64 = 50;
+
+#[cfg(test)]
+mod tests {
+    use atoll_protocol::engine::Input;
+    use atoll_protocol::id::FragmentId;
+
+    use super::*;
+    use crate::check::fake::{FakeWorld, RUN};
+
+    fn close(have: u32, need: u32, reason: CloseReason) -> Output {
+        let round = RoundId { fragment: FragmentId(0), number: 1 };
+        Output::Report(Report::Closed { round, have, need, reason })
+    }
+
+    fn waited(span: u64) -> CloseReason {
+        CloseReason::Grace { waited: Span(span), window: Span(span.max(100)) }
+    }
+
+    /// A checker that saw contributions of nodes 0 and 1 on node 0, and heard nodes 1 to 5.
+    fn seen(world: &mut FakeWorld, others: usize) -> Quorum {
+        let mut checker = Quorum::new(RUN);
+        for node in 0..2 {
+            let output = world.persist(node, 1, 100);
+            assert_eq!(checker.observe(world, &Event::Output(0, &output)), Ok(()));
+        }
+        for node in 1..=others {
+            let bytes = world.frontier(node, 1, 0);
+            let input = Input::Received { from: world.node_id(node), bytes, receipt: 0 };
+            assert_eq!(checker.observe(world, &Event::Input(0, &input)), Ok(()));
+        }
+        world.now = Time(500);
+        checker
+    }
+
+    #[test]
+    fn a_quorate_round_may_close_after_its_grace() {
+        let mut world = FakeWorld::new(6);
+        let mut checker = seen(&mut world, 3);
+        let good = close(2, 2, waited(400));
+        assert_eq!(checker.observe(&world, &Event::Output(0, &good)), Ok(()));
+        for bad in [
+            close(1, 2, waited(400)),
+            close(1, 1, waited(400)),
+            close(3, 2, waited(400)),
+            close(2, 2, waited(0)),
+            close(2, 2, waited(900)),
+            close(2, 2, CloseReason::Everyone),
+            close(2, 2, CloseReason::Peers { closed: 0 }),
+        ] {
+            assert!(checker.observe(&world, &Event::Output(0, &bad)).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn live_islands_raise_the_quorum() {
+        let mut world = FakeWorld::new(6);
+        let mut checker = seen(&mut world, 5);
+        let claimed = close(2, 2, waited(400));
+        assert!(checker.observe(&world, &Event::Output(0, &claimed)).is_err());
+        world.now = Time(60_000);
+        assert_eq!(checker.observe(&world, &Event::Output(0, &claimed)), Ok(()));
+    }
+}

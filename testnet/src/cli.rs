@@ -1,0 +1,341 @@
+//! The command line: what can be asked for, and how the answer ends.
+
+mod many;
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use atoll_protocol::planted::Bug;
+use clap::{Args, Parser, Subcommand};
+use rayon::prelude::*;
+use thiserror::Error;
+
+use crate::report::{self, Summary};
+use crate::runner::{self, EXIT_HARNESS, EXIT_OK, EXIT_USAGE};
+use crate::sim::{Setup, liars, plan};
+use crate::{planted, scenario, study, up};
+
+/// Swarms on one machine.
+#[derive(Debug, Parser)]
+#[command(name = "testnet", version, about)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What can be asked for.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run simulated swarms in virtual time and check every invariant.
+    Sim(Sim),
+    /// Watch one calm swarm. For now it is simulated: one process, virtual time.
+    Up(Up),
+}
+
+/// Options of `sim`.
+#[derive(Debug, Args)]
+pub struct Sim {
+    /// Run this many drawn swarms.
+    #[arg(long, default_value_t = 100, conflicts_with_all = ["seed", "scenario", "planted"])]
+    pub seeds: u64,
+    /// The first seed of a range.
+    #[arg(long, default_value_t = 1)]
+    pub from: u64,
+    /// Run one seed only.
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Run each swarm twice, and once with another number of threads: all must be equal.
+    #[arg(long)]
+    pub twice: bool,
+    /// Threads that fold inside each swarm; never changes a result.
+    #[arg(long, default_value_t = 1)]
+    pub threads: usize,
+    /// Swarms that run at once; default: one for each core.
+    #[arg(long, default_value_t = 0)]
+    pub jobs: usize,
+    /// Run a named scenario, or all below a name.
+    #[arg(long)]
+    pub scenario: Option<String>,
+    /// List the scenarios and planted bugs.
+    #[arg(long)]
+    pub list: bool,
+    /// Hunt planted bugs, or just this one: each must be caught.
+    #[arg(long, value_name = "BUG", num_args = 0..=1, default_missing_value = "")]
+    pub planted: Option<String>,
+    /// Compare how well swarms learn with a central run at equal tokens, over five seeds.
+    #[arg(long)]
+    pub learning: bool,
+    /// Write the event log of a single run here.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Print a summary object as the last line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `up`.
+#[derive(Debug, Args)]
+pub struct Up {
+    /// Islands in the swarm, 1 to 64.
+    #[arg(long, default_value_t = 4)]
+    pub islands: usize,
+    /// Virtual seconds to run, 4 to 3600.
+    #[arg(long, default_value_t = 60)]
+    pub seconds: u64,
+    /// Seed of every draw.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// Why a command ended without an answer.
+#[derive(Debug, Error)]
+pub enum CliError {
+    /// What was asked for makes no sense.
+    #[error("{what}\nhint: {hint}")]
+    Usage {
+        /// What is wrong.
+        what: String,
+        /// What to do instead.
+        hint: String,
+    },
+    /// Something could not be written.
+    #[error("cannot write: {0}")]
+    Write(#[from] io::Error),
+}
+
+/// Runs a command, with its answer on `out`.
+pub fn run(cli: &Cli, out: &mut dyn Write) -> ExitCode {
+    let ended = match &cli.command {
+        Command::Sim(options) => sim(options, out),
+        Command::Up(options) => watch(options, out),
+    };
+    ExitCode::from(ended.unwrap_or_else(|error| {
+        // Nobody may be there to read it; the exit code says it, too.
+        let _ = writeln!(io::stderr(), "error: {error}");
+        EXIT_USAGE
+    }))
+}
+
+/// A swarm to run and the command that repeats it.
+#[derive(Clone, Debug)]
+struct Job {
+    name: String,
+    repeat: String,
+    setup: Setup,
+}
+
+fn sim(options: &Sim, out: &mut dyn Write) -> Result<u8, CliError> {
+    if options.list {
+        return list(out);
+    }
+    if options.threads == 0 || options.threads > THREADS_MAX {
+        let what = format!("--threads is {}", options.threads);
+        return Err(usage(what, format!("allowed are 1 to {THREADS_MAX}")));
+    }
+    runner::catch_panics();
+    if let Some(bug) = &options.planted {
+        return hunt(bug, options, out);
+    }
+    if options.learning {
+        return learning(options, out);
+    }
+    let jobs = jobs(options)?;
+    if let Some(path) = &options.trace {
+        return traced(&jobs, path, out);
+    }
+    let summary = many::run(&jobs, options);
+    finish(&summary, options, jobs.len(), out)
+}
+
+fn jobs(options: &Sim) -> Result<Vec<Job>, CliError> {
+    let threads = options.threads;
+    if let Some(name) = &options.scenario {
+        let seed = options.seed.unwrap_or(options.from);
+        let scenarios = scenario::named(name, seed);
+        if scenarios.is_empty() {
+            let what = format!("there is no scenario {name:?}");
+            return Err(usage(what, "`sim --list` names them all".into()));
+        }
+        return Ok(scenarios
+            .into_iter()
+            .map(|scenario| Job {
+                repeat: format!("cargo testnet sim --scenario {} --seed {seed}", scenario.name),
+                name: scenario.name,
+                setup: Setup { threads, ..scenario.setup },
+            })
+            .collect());
+    }
+    let (first, count) = options.seed.map_or((options.from, options.seeds), |seed| (seed, 1));
+    if count == 0 || first.checked_add(count).is_none() {
+        return Err(usage(format!("{count} seeds from {first}"), "ask for at least one".into()));
+    }
+    let job = |seed| Job {
+        name: format!("seed {seed}"),
+        repeat: format!("cargo testnet sim --seed {seed}"),
+        setup: Setup { threads, cast: liars::cast, ..plan::draw(seed) },
+    };
+    Ok((first..first + count).map(job).collect())
+}
+
+fn finish(
+    summary: &Summary,
+    options: &Sim,
+    runs: usize,
+    out: &mut dyn Write,
+) -> Result<u8, CliError> {
+    summary.print(out)?;
+    let unexercised = summary.unexercised();
+    // A named scenario has the faults it has; many drawn swarms must have them all.
+    let harness_failed =
+        options.scenario.is_none() && runs >= RUNS_FOR_ALL && !unexercised.is_empty();
+    if harness_failed {
+        let names = unexercised.join(", ");
+        writeln!(io::stderr(), "error: {runs} swarms never exercised: {names}")?;
+    }
+    if options.json {
+        writeln!(out, "{}", summary.json())?;
+    }
+    Ok(match summary.exit_code() {
+        EXIT_OK if harness_failed => EXIT_HARNESS,
+        code => code,
+    })
+}
+
+fn traced(jobs: &[Job], path: &PathBuf, out: &mut dyn Write) -> Result<u8, CliError> {
+    let [job] = jobs else {
+        let what = format!("--trace with {} swarms", jobs.len());
+        return Err(usage(what, "add --seed N or name one scenario".into()));
+    };
+    let file = File::create(path).map_err(|error| {
+        usage(format!("cannot create {}: {error}", path.display()), "choose another file".into())
+    })?;
+    let mut trace = BufWriter::new(file);
+    let verdict = runner::run(job.setup.clone(), Some(&mut trace));
+    trace.flush()?;
+    let mut summary = Summary::default();
+    summary.add(job.repeat.clone(), &verdict);
+    summary.print(out)?;
+    writeln!(out, "{}\ntrace in {}", report::one_line(&verdict), path.display())?;
+    Ok(summary.exit_code())
+}
+
+fn list(out: &mut dyn Write) -> Result<u8, CliError> {
+    writeln!(out, "scenarios (`--scenario one-liar-in-eight` runs every attack):")?;
+    for scenario in scenario::all(1) {
+        writeln!(out, "  {:<40} {}", scenario.name, scenario.shows)?;
+    }
+    writeln!(out, "\nplanted bugs (`--planted` hunts all of them):")?;
+    for bug in Bug::ALL {
+        writeln!(out, "  {}", bug.name())?;
+    }
+    Ok(EXIT_OK)
+}
+
+fn hunt(bug: &str, options: &Sim, out: &mut dyn Write) -> Result<u8, CliError> {
+    let bugs: Vec<Bug> = if bug.is_empty() {
+        Bug::ALL.to_vec()
+    } else {
+        let known = planted::named(bug).ok_or_else(|| {
+            usage(format!("there is no planted bug {bug:?}"), "`sim --list` names them all".into())
+        })?;
+        vec![known]
+    };
+    let caught: Vec<planted::Caught> = bugs
+        .into_par_iter()
+        .map(|bug| planted::hunt(bug, options.from, planted::RUNS_MAX))
+        .collect();
+    Ok(if planted::print(out, &caught)? { EXIT_OK } else { EXIT_HARNESS })
+}
+
+fn learning(options: &Sim, out: &mut dyn Write) -> Result<u8, CliError> {
+    let seeds: Vec<u64> = (options.from..).take(LEARNING_SEEDS).collect();
+    let rows: Result<Vec<study::Ratios>, String> =
+        seeds.into_par_iter().map(study::measure).collect();
+    match rows {
+        Ok(rows) => Ok(if study::print(out, &rows)? { EXIT_OK } else { runner::EXIT_LIVENESS }),
+        Err(what) => {
+            writeln!(out, "FAILED {what}")?;
+            Ok(runner::EXIT_SAFETY)
+        }
+    }
+}
+
+fn watch(options: &Up, out: &mut dyn Write) -> Result<u8, CliError> {
+    if !(1..=ISLANDS_MAX).contains(&options.islands) {
+        let what = format!("--islands is {}", options.islands);
+        return Err(usage(what, format!("allowed are 1 to {ISLANDS_MAX}")));
+    }
+    if !(4..=SECONDS_MAX).contains(&options.seconds) {
+        let what = format!("--seconds is {}", options.seconds);
+        return Err(usage(what, format!("allowed are 4 to {SECONDS_MAX}")));
+    }
+    let outcome = up::run(out, options.islands, options.seconds, options.seed)?;
+    Ok(if outcome.violation.is_some() { runner::EXIT_SAFETY } else { EXIT_OK })
+}
+
+fn usage(what: String, hint: String) -> CliError {
+    CliError::Usage { what, hint }
+}
+
+/// Runs after which every fault and every checker must have been exercised.
+const RUNS_FOR_ALL: usize = 100;
+/// Seeds of the comparison with a central run.
+const LEARNING_SEEDS: usize = 5;
+/// More threads than this fold nothing faster.
+const THREADS_MAX: usize = 256;
+/// Islands that a person can still follow.
+const ISLANDS_MAX: usize = 64;
+/// Virtual seconds that end within minutes.
+const SECONDS_MAX: u64 = 3600;
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn answer(line: &str) -> (ExitCode, String) {
+        let cli = Cli::try_parse_from(line.split(' ')).unwrap();
+        let mut out = Vec::new();
+        let code = run(&cli, &mut out);
+        (code, String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_list_names_what_must_be_shown() {
+        let (_, listed) = answer("testnet sim --list");
+        for name in [
+            "partition-beyond-horizon",
+            "fresh-node-cannot-overwrite",
+            "same-key-twice",
+            "everyone-restarts",
+            "bootstrap-never-seen-again",
+            "one-liar-in-eight/equivocation",
+            "forgotten-persist-barrier",
+        ] {
+            assert!(listed.contains(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_bad_input() {
+        let usage = format!("{:?}", ExitCode::from(EXIT_USAGE));
+        for line in [
+            "testnet sim --scenario nonsense",
+            "testnet sim --planted nonsense",
+            "testnet sim --threads 0",
+            "testnet sim --seeds 0",
+            "testnet up --islands 0",
+        ] {
+            assert_eq!(format!("{:?}", answer(line).0), usage, "{line}");
+        }
+    }
+}

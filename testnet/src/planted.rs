@@ -1,0 +1,124 @@
+//! Every planted bug must be caught by some checker, or the simulator proves nothing.
+
+use std::io::{self, Write};
+
+use atoll_protocol::planted::{Bug, Planted};
+
+use crate::runner::{self, Verdict};
+use crate::scenario;
+use crate::sim::byzantine::Attack;
+use crate::sim::{Setup, liars, plan};
+
+/// How one bug was caught.
+#[derive(Clone, Debug)]
+pub struct Caught {
+    /// The bug.
+    pub bug: Bug,
+    /// The checker that noticed, or none.
+    pub checker: Option<String>,
+    /// What it said.
+    pub message: String,
+    /// Runs it took, the last one included.
+    pub runs: u64,
+}
+
+/// Runs swarms with `bug` until a checker notices, at most `runs_max`.
+pub fn hunt(bug: Bug, first_seed: u64, runs_max: u64) -> Caught {
+    let mut message = String::new();
+    for run in 0..runs_max {
+        let mut setup = exposing(bug, first_seed + run, run);
+        setup.planted = Planted::bug(bug);
+        let verdict = runner::run(setup, None);
+        let checker = match &verdict {
+            Verdict::Passed(_) => None,
+            Verdict::Violated(outcome) => outcome.violation.as_ref().map(|violation| {
+                message.clone_from(&violation.message);
+                violation.checker.to_owned()
+            }),
+            Verdict::Crashed(text) | Verdict::NotRepeated(text) => {
+                message.clone_from(text);
+                Some("crash".to_owned())
+            }
+        };
+        if checker.is_some() {
+            return Caught { bug, checker, message, runs: run + 1 };
+        }
+    }
+    Caught { bug, checker: None, message, runs: runs_max }
+}
+
+/// Prints one line for each bug; true if all were caught.
+pub fn print(out: &mut dyn Write, caught: &[Caught]) -> io::Result<bool> {
+    writeln!(out, "{:<34}{:<14}{:>6}  what it said", "planted bug", "caught by", "seeds")?;
+    for Caught { bug, checker, message, runs } in caught {
+        let checker = checker.as_deref().unwrap_or("NOBODY");
+        let line: String = message.replace('\n', " ").chars().take(100).collect();
+        writeln!(out, "{:<34}{checker:<14}{runs:>6}  {line}", bug.name())?;
+    }
+    let survivors = caught.iter().filter(|caught| caught.checker.is_none()).count();
+    writeln!(out, "\n{} caught, {survivors} survived", caught.len() - survivors)?;
+    Ok(survivors == 0)
+}
+
+/// The bug that people call `name`.
+pub fn named(name: &str) -> Option<Bug> {
+    Bug::ALL.iter().copied().find(|bug| bug.name() == name)
+}
+
+/// The swarm most likely to expose a bug; every other run is an ordinary draw.
+fn exposing(bug: Bug, seed: u64, run: u64) -> Setup {
+    if run % 2 == 1 {
+        return Setup { cast: liars::cast, ..plan::draw(seed) };
+    }
+    let named = |name: &str| {
+        let setup = scenario::named(name, seed).pop().map(|scenario| scenario.setup);
+        setup.unwrap_or_else(|| scenario::storm(seed, 6))
+    };
+    match bug {
+        Bug::NanAdmitted => {
+            let mut setup = scenario::one_liar(seed, Attack::NotFinite);
+            setup.genesis.codec = atoll_protocol::codec::Codec::F32;
+            setup
+        }
+        Bug::WeightUncapped => scenario::one_liar(seed, Attack::TokenInflation),
+        Bug::SignatureWithoutRun => scenario::one_liar(seed, Attack::OtherRun),
+        Bug::EvidenceIgnored => scenario::one_liar(seed, Attack::Equivocation),
+        Bug::ForkByArrival | Bug::NoReissue | Bug::LostOnExpiry => {
+            named("partition-beyond-horizon")
+        }
+        Bug::DonorNotCaughtUp => named("fresh-node-cannot-overwrite"),
+        Bug::DoubleCountOnAdopt => named("calm"),
+        Bug::ArrivalOrderFold
+        | Bug::UnsortedCut
+        | Bug::ForgottenBarrier
+        | Bug::GraceIgnored
+        | Bug::NeverAnswers
+        | Bug::StableWithoutAll
+        | Bug::QuorumIgnored => scenario::storm(seed, 6),
+    }
+}
+
+/// Runs after which a bug counts as one that survives.
+pub const RUNS_MAX: u64 = 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bugs_have_names_and_survivors_show() {
+        assert!(Bug::ALL.iter().all(|bug| named(bug.name()) == Some(*bug)));
+        let bug = Bug::GraceIgnored;
+        let mut caught = vec![Caught {
+            bug,
+            checker: Some("quorum".into()),
+            message: "too early".into(),
+            runs: 1,
+        }];
+        let mut out = Vec::new();
+        assert!(print(&mut out, &caught).unwrap());
+        caught.push(Caught { bug, checker: None, message: String::new(), runs: 40 });
+        assert!(!print(&mut out, &caught).unwrap());
+        assert!(String::from_utf8(out).unwrap().contains("1 caught, 1 survived"));
+    }
+}

@@ -1,0 +1,282 @@
+//! A node's disk: what is written survives a crash only once it is durable.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use atoll_protocol::engine::Record;
+use atoll_protocol::id::{ContentId, FragmentId, NodeId, Version};
+use atoll_protocol::outer::{Norms, OuterState, Payloads};
+use atoll_protocol::rng::Rng;
+
+use super::island::Checkpoint;
+
+/// Everything a node has stored.
+#[derive(Debug, Default)]
+pub(super) struct Disk {
+    records: Vec<Record>,
+    /// Writes under way, oldest first.
+    writing: VecDeque<Vec<Record>>,
+    payloads: BTreeMap<ContentId, Stored>,
+    bases: BTreeMap<FragmentId, VecDeque<(ContentId, Rc<OuterState>)>>,
+    checkpoint: Option<Rc<Checkpoint>>,
+    /// A checkpoint on its way to the disk.
+    next_checkpoint: Option<Rc<Checkpoint>>,
+    incarnation: u64,
+}
+
+/// Content on disk.
+#[derive(Clone, Debug)]
+struct Stored {
+    bytes: Rc<[u8]>,
+    /// What the check measured; none for content that nobody checked, which is not served.
+    norms: Option<Norms>,
+    durable: bool,
+}
+
+impl Disk {
+    /// Counts a start.
+    pub(super) fn start(&mut self) -> u64 {
+        self.incarnation += 1;
+        self.incarnation
+    }
+
+    /// Begins to write `records`, all in one.
+    pub(super) fn write(&mut self, records: Vec<Record>) {
+        self.writing.push_back(records);
+    }
+
+    /// The oldest write is durable, and so are the payloads of its contributions.
+    pub(super) fn written(&mut self) {
+        for record in self.writing.pop_front().unwrap_or_default() {
+            self.keep(record);
+        }
+    }
+
+    /// Whether a write is under way.
+    pub(super) fn is_writing(&self) -> bool {
+        !self.writing.is_empty()
+    }
+
+    /// Finishes every write, as a node does that stops in good order.
+    pub(super) fn flush(&mut self) {
+        while self.is_writing() {
+            self.written();
+        }
+        self.checkpoint_written();
+    }
+
+    /// Loses what is not durable. If `torn`, a part of the oldest write had reached the disk.
+    /// True if a write was really cut in two.
+    pub(super) fn crash(&mut self, torn: Option<&mut Rng>) -> bool {
+        let mut cut = false;
+        if let (Some(rng), Some(mut records)) = (torn, self.writing.pop_front()) {
+            let kept = usize::try_from(rng.below(records.len() as u64)).expect("below a usize");
+            records.truncate(kept);
+            records.into_iter().for_each(|record| self.keep(record));
+            cut = true;
+        }
+        self.writing.clear();
+        self.next_checkpoint = None;
+        self.payloads.retain(|_, stored| stored.durable);
+        cut
+    }
+
+    /// The durable records, in the order they were written.
+    pub(super) fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// Stores content that was fetched or captured; a record makes it durable.
+    pub(super) fn store(&mut self, content: ContentId, bytes: Rc<[u8]>) {
+        let fresh = Stored { bytes, norms: None, durable: false };
+        self.payloads.entry(content).or_insert(fresh);
+    }
+
+    /// Notes what the check measured.
+    pub(super) fn measure(&mut self, content: &ContentId, norms: Norms) {
+        if let Some(stored) = self.payloads.get_mut(content) {
+            stored.norms = Some(norms);
+        }
+    }
+
+    /// Stored content, checked or not.
+    pub(super) fn content(&self, content: &ContentId) -> Option<&Rc<[u8]>> {
+        self.payloads.get(content).map(|stored| &stored.bytes)
+    }
+
+    /// A checked payload, to serve.
+    pub(super) fn checked(&self, content: &ContentId) -> Option<&Rc<[u8]>> {
+        self.payloads
+            .get(content)
+            .filter(|stored| stored.norms.is_some())
+            .map(|stored| &stored.bytes)
+    }
+
+    /// Makes a base state durable and forgets all but the newest of its fragment.
+    pub(super) fn store_base(&mut self, digest: ContentId, state: Rc<OuterState>) {
+        let bases = self.bases.entry(state.fragment()).or_default();
+        bases.retain(|(known, _)| *known != digest);
+        bases.push_back((digest, state));
+        if bases.len() > BASES_KEPT {
+            bases.pop_front();
+        }
+    }
+
+    /// A durable base state.
+    pub(super) fn base(&self, digest: &ContentId) -> Option<&Rc<OuterState>> {
+        let mut all = self.bases.values().flatten();
+        all.find(|(known, _)| known == digest).map(|(_, state)| state)
+    }
+
+    /// The digest of the base that the records speak of; none if it is the genesis.
+    pub(super) fn base_digest(&self, fragment: FragmentId) -> Option<ContentId> {
+        self.records.iter().rev().find_map(|record| match record {
+            Record::Stable { fragment: of, entry, .. } if *of == fragment => Some(entry.digest),
+            Record::Installed { history, .. } if history.fragment == fragment => {
+                history.entries.last().map(|entry| entry.digest)
+            }
+            _ => None,
+        })
+    }
+
+    /// Begins to write a checkpoint.
+    pub(super) fn write_checkpoint(&mut self, checkpoint: Checkpoint) {
+        self.next_checkpoint = Some(Rc::new(checkpoint));
+    }
+
+    /// The checkpoint replaced the one before.
+    pub(super) fn checkpoint_written(&mut self) {
+        if let Some(next) = self.next_checkpoint.take() {
+            self.checkpoint = Some(next);
+        }
+    }
+
+    /// The last durable checkpoint.
+    pub(super) fn checkpoint(&self) -> Option<&Rc<Checkpoint>> {
+        self.checkpoint.as_ref()
+    }
+
+    /// Forgets what `Output::Prune` names, for the node `own`.
+    pub(super) fn prune(
+        &mut self,
+        own: NodeId,
+        fragment: FragmentId,
+        through: Version,
+        own_through: Version,
+        payloads: &[ContentId],
+    ) {
+        self.records.retain(|record| {
+            let Some(round) = record.contribution_round() else { return true };
+            let ours = matches!(record, Record::Contribution(signed) if signed.body.author == own);
+            round.fragment != fragment || round.number > if ours { own_through } else { through }
+        });
+        for payload in payloads {
+            self.payloads.remove(payload);
+        }
+    }
+
+    fn keep(&mut self, record: Record) {
+        if let Record::Contribution(signed) = &record
+            && let Some(stored) = self.payloads.get_mut(&signed.body.payload)
+        {
+            stored.durable = true;
+        }
+        self.records.push(record);
+    }
+}
+
+impl Payloads for Disk {
+    fn payload(&self, id: &ContentId) -> Option<(Cow<'_, [u8]>, Cow<'_, Norms>)> {
+        let stored = self.payloads.get(id)?;
+        let norms = stored.norms.as_ref()?;
+        Some((Cow::Borrowed(&stored.bytes), Cow::Borrowed(norms)))
+    }
+}
+
+/// Base states kept for each fragment: the one that records speak of and the one before or after.
+const BASES_KEPT: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    use atoll_protocol::contribution::Header;
+    use atoll_protocol::crypto::{Key, content_id};
+    use atoll_protocol::id::{RoundId, RunId};
+
+    use super::*;
+
+    fn contribution(key: &Key, round: Version, bytes: &[u8]) -> Record {
+        let header = Header {
+            author: key.node(),
+            fragment: FragmentId(0),
+            round,
+            base: 0,
+            tokens: 1,
+            steps: 1,
+            payload: content_id(bytes),
+            payload_bytes: 1,
+        };
+        Record::Contribution(key.sign(RunId([0; 32]), header))
+    }
+
+    #[test]
+    fn what_is_not_durable_is_lost_in_a_crash() {
+        let key = Key::from_secret([1; 32]);
+        let mut disk = Disk::default();
+        disk.store(content_id(b"a"), Rc::from(*b"a"));
+        disk.store(content_id(b"b"), Rc::from(*b"b"));
+        disk.write(vec![contribution(&key, 1, b"a")]);
+        disk.written();
+        disk.write(vec![contribution(&key, 2, b"b")]);
+        assert!(!disk.crash(None));
+        assert_eq!(disk.records().len(), 1);
+        assert!(disk.content(&content_id(b"a")).is_some());
+        assert!(disk.content(&content_id(b"b")).is_none());
+        assert!(!disk.is_writing());
+    }
+
+    #[test]
+    fn a_torn_write_loses_its_tail() {
+        let round = |number| RoundId { fragment: FragmentId(0), number };
+        for seed in 0..20 {
+            let mut disk = Disk::default();
+            disk.write((1..=4).map(|number| Record::Closed(round(number))).collect());
+            assert!(disk.crash(Some(&mut Rng::new(seed))));
+            let kept = disk.records().len();
+            assert!(kept < 4);
+            let whole: Vec<Record> = (1..=4).map(|number| Record::Closed(round(number))).collect();
+            assert_eq!(disk.records(), &whole[..kept]);
+        }
+    }
+
+    #[test]
+    fn prune_keeps_own_contributions_longer() {
+        let (own, peer) = (Key::from_secret([1; 32]), Key::from_secret([2; 32]));
+        let mut disk = Disk::default();
+        disk.write(vec![
+            contribution(&own, 1, b"a"),
+            contribution(&own, 3, b"b"),
+            contribution(&peer, 3, b"c"),
+            contribution(&peer, 5, b"d"),
+        ]);
+        disk.written();
+        disk.prune(own.node(), FragmentId(0), 4, 2, &[]);
+        let rounds: Vec<Version> = disk
+            .records()
+            .iter()
+            .filter_map(|record| record.contribution_round().map(|round| round.number))
+            .collect();
+        assert_eq!(rounds, [3, 5]);
+    }
+
+    #[test]
+    fn two_bases_are_kept() {
+        let mut disk = Disk::default();
+        let digest = |n| ContentId([n; 32]);
+        for n in 0..4 {
+            disk.store_base(digest(n), Rc::new(OuterState::new(FragmentId(0), &[f32::from(n)])));
+        }
+        assert!(disk.base(&digest(1)).is_none());
+        assert!(disk.base(&digest(2)).is_some() && disk.base(&digest(3)).is_some());
+    }
+}

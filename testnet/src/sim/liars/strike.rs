@@ -1,0 +1,208 @@
+//! What each liar does when it is its turn.
+
+use atoll_protocol::contribution::Header;
+use atoll_protocol::crypto::Key;
+use atoll_protocol::fragment::Fragment;
+use atoll_protocol::id::{FragmentId, NodeId, RunId, Short, Version};
+use atoll_protocol::limits::ROUNDS_AHEAD_MAX;
+use atoll_protocol::message::Message;
+
+use super::super::byzantine::{Act, Attack};
+use super::Liar;
+use super::forge::{NOWHERE, bomb, false_evidence, lies_in_frontiers, not_finite};
+
+impl Liar {
+    /// Its contribution to the round of `seen`, wrong in its own way.
+    pub(super) fn strike(&mut self, fragment: &Fragment, seen: &Header) -> Vec<Act> {
+        let honest = self.honest_values(fragment);
+        let good = self.payload(&honest);
+        match self.part.attack {
+            Attack::BadSignature => {
+                let header = self.header(seen, good);
+                let mut signed = self.part.key.sign(self.run, header);
+                signed.signature.0[7] ^= 1;
+                vec![Act::Publish(Message::Announce(signed).encode())]
+            }
+            Attack::OtherRun => {
+                let header = self.header(seen, good);
+                let signed = self.part.key.sign(other_run(self.run), header);
+                vec![Act::Publish(Message::Announce(signed).encode())]
+            }
+            Attack::Equivocation => self.equivocate(seen, good),
+            Attack::NotFinite => {
+                let payload = not_finite(self.part.genesis.codec, fragment.elements, &good);
+                vec![self.contribute(seen, payload)]
+            }
+            Attack::HugeNorm => {
+                let huge: Vec<f32> = honest.iter().map(|value| 1e4 * value).collect();
+                let payload = self.payload(&huge);
+                vec![self.contribute(seen, payload)]
+            }
+            Attack::Poison => {
+                let flipped: Vec<f32> = honest.iter().map(|value| -10.0 * value).collect();
+                let payload = self.payload(&flipped);
+                vec![self.contribute(seen, payload)]
+            }
+            Attack::TokenInflation => {
+                let header = Header { tokens: u64::MAX / 2, ..self.header(seen, good) };
+                vec![self.announce(header)]
+            }
+            Attack::WrongLength => self.wrong_length(seen, &good),
+            Attack::Withholding => {
+                let header = Header { payload: NOWHERE, ..self.header(seen, good) };
+                vec![self.announce(header)]
+            }
+            Attack::OutOfRange => self.out_of_range(seen, good),
+            Attack::BadEvidence => {
+                let bytes = false_evidence(&self.part.key, self.run, seen);
+                vec![Act::Publish(bytes), self.contribute(seen, good)]
+            }
+            Attack::NotOnRoster => {
+                let stranger = Key::from_secret(
+                    self.part
+                        .seed
+                        .to_le_bytes()
+                        .repeat(4)
+                        .try_into()
+                        .expect("four times eight bytes"),
+                );
+                let header = Header { author: stranger.node(), ..self.header(seen, good) };
+                let signed = stranger.sign(self.run, header);
+                vec![Act::Publish(Message::Announce(signed).encode())]
+            }
+            Attack::WrongContent
+            | Attack::Flood
+            | Attack::Garbage
+            | Attack::FalseHistory
+            | Attack::Replay => vec![self.contribute(seen, good)],
+        }
+    }
+
+    /// A frontier, as a live node sends them.
+    pub(super) fn heartbeat(&mut self) -> Vec<Act> {
+        let Some(mut frontier) = self.frontier() else { return Vec::new() };
+        let attack = self.part.attack;
+        if lies_in_frontiers(attack) {
+            for entry in &mut frontier.entries {
+                let short = Short(self.rng.next_u64().to_le_bytes());
+                entry.base = entry.base.saturating_add(20);
+                entry.version = entry.version.saturating_add(24);
+                (entry.base_trail, entry.mark_trail, entry.trail) = (short, short, short);
+                entry.digest = short;
+            }
+        }
+        let run = if attack == Attack::OtherRun { other_run(self.run) } else { self.run };
+        let mut signed = self.part.key.sign(run, frontier);
+        if attack == Attack::BadSignature {
+            signed.signature.0[7] ^= 1;
+        }
+        vec![Act::Publish(Message::Frontier(signed).encode())]
+    }
+
+    /// What it does without being asked, at every heartbeat.
+    pub(super) fn pester(&mut self) -> Vec<Act> {
+        match self.part.attack {
+            Attack::Garbage => {
+                let bytes = 1 + usize::try_from(self.rng.below(900)).unwrap_or(0);
+                let noise = self.noise(bytes);
+                let mut begins_well = self.noise(bytes);
+                // The tag of some message, and nonsense after it.
+                begins_well[..4].copy_from_slice(&[
+                    self.rng.next_u64().to_le_bytes()[0] % 12,
+                    0,
+                    0,
+                    0,
+                ]);
+                vec![Act::Publish(noise), Act::Publish(begins_well)]
+            }
+            Attack::Flood => self.flood(),
+            Attack::Replay => {
+                let old: Vec<Vec<u8>> = self.tape.iter().cloned().collect();
+                old.into_iter().map(Act::Publish).collect()
+            }
+            Attack::FalseHistory => {
+                let others = self.part.others.clone();
+                let fragments: Vec<FragmentId> =
+                    self.fragments.iter().map(|fragment| fragment.id).collect();
+                others
+                    .into_iter()
+                    .flat_map(|to| fragments.iter().map(move |fragment| (to, *fragment)))
+                    .flat_map(|(to, fragment)| self.tell_history(to, fragment))
+                    .collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Answers a question about its history, which only one liar does.
+    pub(super) fn tell_history(&mut self, to: NodeId, fragment: FragmentId) -> Vec<Act> {
+        let Some(fragment) = self.fragments.get(fragment.index()).cloned() else {
+            return Vec::new();
+        };
+        if self.part.attack != Attack::FalseHistory {
+            return Vec::new();
+        }
+        let history = self.false_history(&fragment);
+        vec![Act::Send { to, bytes: Message::History(history).encode() }]
+    }
+
+    fn contribute(&mut self, seen: &Header, payload: Vec<u8>) -> Act {
+        let header = self.header(seen, payload);
+        self.announce(header)
+    }
+
+    /// One header to one half of the swarm, another to the rest.
+    fn equivocate(&mut self, seen: &Header, good: Vec<u8>) -> Vec<Act> {
+        let one = self.header(seen, good);
+        let other = Header { tokens: one.tokens.saturating_add(1), ..one };
+        let announcements = [one, other]
+            .map(|header| Message::Announce(self.part.key.sign(self.run, header)).encode());
+        let others = self.part.others.iter().enumerate();
+        others
+            .map(|(place, to)| Act::Send { to: *to, bytes: announcements[place % 2].clone() })
+            .collect()
+    }
+
+    /// Payloads that are shorter than their header says, or expand to far more.
+    fn wrong_length(&mut self, seen: &Header, good: &[u8]) -> Vec<Act> {
+        match seen.round % 3 {
+            0 => vec![self.contribute(seen, bomb(good))],
+            1 => {
+                let half = good[..good.len() / 2].to_vec();
+                vec![self.contribute(seen, half)]
+            }
+            _ => {
+                let header = self.header(seen, good.to_vec());
+                let header = Header { payload_bytes: header.payload_bytes / 2, ..header };
+                vec![self.announce(header)]
+            }
+        }
+    }
+
+    /// Contributions to rounds far ahead and to one long past.
+    fn out_of_range(&mut self, seen: &Header, good: Vec<u8>) -> Vec<Act> {
+        let header = self.header(seen, good);
+        let rounds: [Version; 3] =
+            [1, seen.round.saturating_add(ROUNDS_AHEAD_MAX + 1), Version::MAX];
+        rounds.map(|round| self.announce(Header { round, base: round - 1, ..header })).into()
+    }
+
+    fn flood(&mut self) -> Vec<Act> {
+        let mut acts = Vec::new();
+        for _ in 0..FLOOD_MESSAGES {
+            let Some(frontier) = self.frontier() else { break };
+            let signed = self.part.key.sign(self.run, frontier);
+            acts.push(Act::Publish(Message::Frontier(signed).encode()));
+        }
+        acts
+    }
+}
+
+fn other_run(run: RunId) -> RunId {
+    let mut other = run;
+    other.0[0] ^= 1;
+    other
+}
+
+/// Messages in one heartbeat of a flood: more than a peer may send in that time.
+const FLOOD_MESSAGES: usize = 400;
