@@ -257,3 +257,34 @@ fn add(sum: &mut Fates, fates: &Fates) {
     sum.reissued += fates.reissued;
     sum.orphaned += fates.orphaned;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_seeds_give_equal_traces() {
+        for seed in 0..4 {
+            let mut first = plan::draw(seed);
+            (first.heal_at, first.end_at) = (Time(20_000), Time(30_000));
+            let mut second = first.clone();
+            second.threads = 2;
+            let mut lines = Vec::new();
+            let one = run(first, Vec::new(), None);
+            let other = run(second, Vec::new(), Some(&mut lines));
+            assert_eq!(one, other, "seed {seed}");
+            assert_eq!(one.violation, None, "seed {seed}");
+            assert!(!lines.is_empty());
+        }
+    }
+
+    #[test]
+    fn other_seeds_give_other_traces() {
+        let hash = |seed| {
+            let mut setup = plan::draw(seed);
+            (setup.heal_at, setup.end_at) = (Time(5_000), Time(6_000));
+            run(setup, Vec::new(), None).trace_hash
+        };
+        assert_ne!(hash(1), hash(2));
+    }
+}

@@ -49,6 +49,9 @@ impl Engine {
         if theirs.rounds.len() > HORIZON_MAX as usize {
             return Err(Fault::Malformed);
         }
+        if theirs.base >= self.round_max(theirs.fragment) {
+            return Ok(Verdict::Ignore);
+        }
         let base = course.chain.base().max(theirs.base);
         let newest = self.ledger.newest(theirs.fragment).unwrap_or(0);
         let their_newest = u64::from(theirs.base) + theirs.rounds.len() as u64;

@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn a_large_swarm_is_sparse_and_whole() {
         let links = Links::new(plan(), 60, Rng::new(3));
-        let mut reached = vec![false; 60];
+        let mut reached = [false; 60];
         let mut open = vec![0];
         while let Some(node) = open.pop() {
             if !std::mem::replace(&mut reached[node], true) {
