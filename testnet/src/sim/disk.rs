@@ -129,17 +129,6 @@ impl Disk {
         all.find(|(known, _)| known == digest).map(|(_, state)| state)
     }
 
-    /// The digest of the base that the records speak of; none if it is the genesis.
-    pub(super) fn base_digest(&self, fragment: FragmentId) -> Option<ContentId> {
-        self.records.iter().rev().find_map(|record| match record {
-            Record::Stable { fragment: of, entry, .. } if *of == fragment => Some(entry.digest),
-            Record::Installed { history, .. } if history.fragment == fragment => {
-                history.entries.last().map(|entry| entry.digest)
-            }
-            _ => None,
-        })
-    }
-
     /// Begins to write a checkpoint.
     pub(super) fn write_checkpoint(&mut self, checkpoint: Checkpoint) {
         self.next_checkpoint = Some(Rc::new(checkpoint));

@@ -162,7 +162,7 @@ impl Simulation<'_> {
             }
             Err(_) => Err(Fault::BadPayload),
         };
-        self.input(node, Input::Checked { payload, outcome });
+        self.input(node, Input::Checked { payload, fragment, outcome });
     }
 
     /// Puts a job behind the others of its fragment.

@@ -38,6 +38,7 @@ impl World {
                 let resumed = state.disk.checkpoint().map(|checkpoint| Island::resumed(checkpoint));
                 let config = EngineConfig {
                     genesis,
+                    initial: self.shared.initial_digests.clone(),
                     key: state.key.clone(),
                     incarnation,
                     seed,
@@ -56,10 +57,15 @@ impl World {
         }
     }
 
-    /// A fragment's data plane, from the base that the records speak of.
-    fn part(&self, node: NodeIndex, fragment: FragmentId) -> Result<Part, String> {
+    /// A fragment's data plane, from the base that the engine's records speak of.
+    fn part(&self, node: NodeIndex, mind: &Mind, fragment: FragmentId) -> Result<Part, String> {
         let state = &self.nodes[node];
-        let base = match state.disk.base_digest(fragment) {
+        let initial = self.shared.initial_digests[fragment.index()];
+        let digest = match mind {
+            Mind::Engine(engine) => engine.status(fragment).map(|status| status.base_digest),
+            Mind::Liar(_) => None,
+        };
+        let base = match digest.filter(|digest| *digest != initial) {
             None => self.shared.initial[fragment.index()].clone(),
             Some(digest) => state
                 .disk
@@ -113,8 +119,10 @@ impl Simulation<'_> {
         // A monotonic clock begins anywhere; it only promises not to go back while it runs.
         let local = Time(self.world.nodes[node].rng.below(1_000_000));
         let clock = Clock::new(now, local, self.world.nodes[node].clock_permille);
+        let mind = self.world.mind(node, local);
+        let fragments = self.world.shared.ids();
         let parts: Result<Vec<Part>, String> =
-            self.world.shared.ids().map(|fragment| self.world.part(node, fragment)).collect();
+            fragments.map(|fragment| self.world.part(node, &mind, fragment)).collect();
         let parts = match parts {
             Ok(parts) => parts,
             Err(message) => {
@@ -122,7 +130,6 @@ impl Simulation<'_> {
                 return;
             }
         };
-        let mind = self.world.mind(node, local);
         let island = self.world.island(node, &mind);
         self.world.nodes[node].running = Some(Running {
             mind,

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use atoll_protocol::chain::History;
 use atoll_protocol::engine::Record;
 use atoll_protocol::id::{ContentId, ContributionId, FragmentId, NodeId, Version};
-use atoll_protocol::message::History;
 use atoll_protocol::outer::Cut;
 
 use super::shadow::Member;

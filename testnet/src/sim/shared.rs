@@ -4,12 +4,12 @@ use std::rc::Rc;
 
 use atoll_protocol::fragment::Fragment;
 use atoll_protocol::genesis::Genesis;
-use atoll_protocol::id::FragmentId;
+use atoll_protocol::id::{ContentId, FragmentId};
 use atoll_protocol::outer::OuterState;
 use atoll_protocol::planted::Planted;
 use atoll_protocol::pool::{Inline, Pool};
 
-use crate::toy::Task;
+use crate::toy::{Layout, Task};
 
 /// The run's constants.
 #[derive(Debug)]
@@ -18,38 +18,30 @@ pub(super) struct Shared {
     pub(super) fragments: Vec<Fragment>,
     /// Version 0 of each fragment.
     pub(super) initial: Vec<Rc<OuterState>>,
+    pub(super) initial_digests: Vec<ContentId>,
     pub(super) task: Task,
     pub(super) planted: Planted,
     pub(super) pool: Box<dyn Pool>,
-    /// Where each tensor begins in the whole model's parameters.
-    offsets: Vec<usize>,
-    parameters: usize,
+    layout: Layout,
 }
 
 impl Shared {
     /// The constants of a run of `genesis`, folded on so many threads.
     pub(super) fn new(genesis: Genesis, task: Task, planted: Planted, threads: usize) -> Self {
         let fragments = genesis.fragment_map().fragments().to_vec();
-        let initial = fragments
+        let initial: Vec<Rc<OuterState>> = fragments
             .iter()
             .map(|fragment| Rc::new(OuterState::new(fragment.id, &genesis.initial(fragment))))
             .collect();
-        let mut parameters = 0;
-        let offsets = genesis
-            .tensors
-            .iter()
-            .map(|tensor| {
-                parameters += tensor.elements();
-                parameters - tensor.elements()
-            })
-            .collect();
+        let layout = Layout::new(&genesis);
         let pool = pool(threads);
-        Self { genesis, fragments, initial, task, planted, pool, offsets, parameters }
+        let initial_digests = initial.iter().map(|state| state.digest(pool.as_ref())).collect();
+        Self { genesis, fragments, initial, initial_digests, task, planted, pool, layout }
     }
 
     /// Number of parameters of the whole model.
     pub(super) fn parameters(&self) -> usize {
-        self.parameters
+        self.layout.elements()
     }
 
     /// Every fragment's id.
@@ -59,28 +51,17 @@ impl Shared {
 
     /// A fragment's slice of the whole model's parameters.
     pub(super) fn gather(&self, fragment: FragmentId, params: &[f32]) -> Vec<f32> {
-        let fragment = &self.fragments[fragment.index()];
-        let mut slice = vec![0.0; fragment.elements];
-        for piece in &fragment.pieces {
-            let offset = self.offsets[piece.tensor];
-            slice[piece.start..piece.start + piece.len]
-                .copy_from_slice(&params[offset..offset + piece.len]);
-        }
-        slice
+        self.layout.gather(&self.fragments[fragment.index()], params)
     }
 
     /// Puts a fragment's slice into the whole model's parameters.
     pub(super) fn scatter(&self, fragment: FragmentId, slice: &[f32], params: &mut [f32]) {
-        for piece in &self.fragments[fragment.index()].pieces {
-            let offset = self.offsets[piece.tensor];
-            params[offset..offset + piece.len]
-                .copy_from_slice(&slice[piece.start..piece.start + piece.len]);
-        }
+        self.layout.scatter(&self.fragments[fragment.index()], slice, params);
     }
 
     /// The held-out loss of outer states, one for each fragment.
     pub(super) fn loss<'a>(&self, states: impl Iterator<Item = &'a OuterState>) -> f64 {
-        let mut params = vec![0.0; self.parameters];
+        let mut params = vec![0.0; self.parameters()];
         for state in states {
             self.scatter(state.fragment(), state.params(), &mut params);
         }

@@ -1,12 +1,13 @@
 //! What liars make: payloads, headers, frontiers, histories and snapshots.
 
+use atoll_protocol::chain::{History, HistoryEntry};
 use atoll_protocol::codec::{self, Codec};
 use atoll_protocol::contribution::Header;
 use atoll_protocol::crypto::{self, Key, Signed};
 use atoll_protocol::fragment::Fragment;
 use atoll_protocol::frontier::Frontier;
 use atoll_protocol::id::{ContentId, FragmentId, RunId, Trail, Version};
-use atoll_protocol::message::{History, HistoryEntry, Message};
+use atoll_protocol::message::Message;
 use atoll_protocol::outer::OuterState;
 use atoll_protocol::pool::Inline;
 use atoll_protocol::wire::tag::Domain;
@@ -71,6 +72,7 @@ impl Liar {
             root: 0,
             root_trail: root,
             root_weight: 0,
+            root_digest: digest,
             entries: entries.collect(),
         }
     }
