@@ -134,7 +134,7 @@ impl Chain {
     /// The chain that `history` describes; its trails are computed, not believed.
     pub fn from_history(history: &History) -> Result<Self, Fault> {
         let last = u64::from(history.root) + history.entries.len() as u64;
-        if history.entries.len() > HISTORY_ROUNDS_MAX || last > u64::from(Version::MAX) {
+        if history.entries.len() > HISTORY_ROUNDS_MAX || last > u64::from(Version::MAX / 2) {
             return Err(Fault::BadHistory);
         }
         let mut chain = Self {

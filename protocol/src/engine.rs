@@ -185,11 +185,7 @@ impl Engine {
             Input::Captured { fragment, payload, payload_bytes, steps_since, tokens_since } => {
                 self.captured(fragment, payload, payload_bytes, steps_since, tokens_since);
             }
-            Input::Adopted { fragment, version } => {
-                if let Some(course) = self.courses.get_mut(fragment.index()) {
-                    course.adopted = version;
-                }
-            }
+            Input::Adopted { fragment, version } => self.adopted(fragment, version),
             Input::Fetched { content, from, outcome } => self.fetched(content, from, outcome),
             Input::Checked { payload, fragment, outcome } => {
                 self.checked(payload, fragment, outcome);
@@ -264,7 +260,13 @@ impl Engine {
     /// Whether this node may serve the snapshot with this digest (the donor rule).
     pub fn may_serve(&self, content: &ContentId) -> bool {
         let is_donor = self.standing == Standing::CaughtUp || self.planted(Bug::DonorNotCaughtUp);
-        is_donor && self.courses.iter().any(|course| course.chain.base_digest() == *content)
+        is_donor
+            && self.courses.iter().any(|course| {
+                // The one before is served too: a joiner may have been told of it just now.
+                let before = course.chain.entry(course.chain.base().saturating_sub(1));
+                course.chain.base_digest() == *content
+                    || before.is_some_and(|entry| entry.digest == *content)
+            })
     }
 
     /// Sizes of the bounded structures, with their limits.

@@ -1,7 +1,7 @@
 //! A toy that is really trained: a small network learns a generated language.
 //!
 //! The simulator needs thousands of steps each second on one core, a loss without sampling
-//! noise, and runs that replay. So the model has about two thousand parameters, the language
+//! noise, and runs that replay. So the model has 2608 parameters, the language
 //! is known exactly (its entropy is the floor of the loss), and the arithmetic is plain `f32`
 //! in a fixed order.
 
@@ -24,5 +24,6 @@ pub fn shard(seed: u64, island: u64) -> u64 {
     (seed << 16) | (island & 0xffff)
 }
 
-/// The inner learning rate at which a few hundred steps go furthest.
+/// The inner learning rate for a few hundred steps at a batch of 32: twice as much goes a little
+/// further, but the data's order then moves the final loss twice as far.
 pub const LEARNING_RATE: f32 = 0.01;

@@ -23,6 +23,7 @@ impl Engine {
             let fragment = course.fragment;
             course.installing.is_some()
                 || self.ahead_of(fragment).len() >= self.need()
+                || self.beyond(fragment) >= self.need()
                 || course.version + LAG_MAX < self.attested(fragment)
         };
         if self.now.since(self.started) < wait || self.courses.iter().any(lacks) {
@@ -65,6 +66,27 @@ impl Engine {
             })
             .map(|(node, _)| *node)
             .collect()
+    }
+
+    /// Peers, caught up or not, whose stable history goes beyond ours: after everyone restarted
+    /// nobody is caught up, and those who know most must come first.
+    fn beyond(&self, fragment: FragmentId) -> usize {
+        let version = self.courses[fragment.index()].version;
+        self.speakers()
+            .filter_map(|(_, peer)| peer.entry(fragment))
+            .filter(|entry| entry.base > version)
+            .count()
+    }
+
+    /// Whether most nodes have closed the round we have open: a contribution would come late.
+    pub(super) fn lags(&self, fragment: FragmentId) -> bool {
+        let version = self.courses[fragment.index()].version;
+        let ahead = self
+            .speakers()
+            .filter_map(|(_, peer)| peer.entry(fragment))
+            .filter(|entry| entry.version > version)
+            .count();
+        ahead > self.heard_count() / 2
     }
 
     /// The newest round a contribution may be for: a little ahead of what enough nodes closed.

@@ -43,6 +43,10 @@ pub(super) struct Course {
     pub(super) last_capture: Option<ContentId>,
     /// Own payloads whose content the island must take back.
     pub(super) returns: Vec<ContentId>,
+    /// Own payloads that the island was told to take back, and still has to read.
+    pub(super) returning: Vec<ContentId>,
+    /// Own payloads of closed rounds that the head's cuts leave out.
+    pub(super) excluded: Vec<ContentId>,
     pub(super) tokens: Tokens,
     /// What peers say their histories are, while they differ from ours.
     pub(super) histories: BTreeMap<NodeId, Chain>,
@@ -141,6 +145,8 @@ impl Course {
             own: BTreeMap::new(),
             last_capture: None,
             returns: Vec::new(),
+            returning: Vec::new(),
+            excluded: Vec::new(),
             tokens: Tokens::default(),
             histories: BTreeMap::new(),
             ask_at: Time(0),
@@ -192,10 +198,10 @@ impl Course {
         }
     }
 
-    /// Own payloads that are captured and not in the head, given those its cuts leave out.
-    pub(super) fn pending(&self, excluded: &[ContentId]) -> Vec<ContentId> {
+    /// Own payloads that are captured and not in the head.
+    pub(super) fn pending(&self) -> Vec<ContentId> {
         let above = self.own.range(self.head.version + 1..).map(|(_, own)| own.payload());
-        excluded.iter().copied().chain(above).collect()
+        self.excluded.iter().copied().chain(above).collect()
     }
 
     /// Counts a step.
@@ -207,6 +213,7 @@ impl Course {
 
     /// An own contribution that no history holds: its content and tokens return.
     pub(super) fn reissue(&mut self, own: &Own) {
+        self.excluded.retain(|payload| *payload != own.payload());
         if own.kept {
             self.tokens.reissued += own.tokens();
             self.returns.push(own.payload());

@@ -146,6 +146,7 @@ impl Engine {
         self.head_is_base(fragment);
         let course = &mut self.courses[fragment.index()];
         course.dirty = false;
+        course.excluded.clear();
         course.quorate_at = None;
         course.closes_at = None;
         course.opened = course.opened.min(course.version);
@@ -155,7 +156,7 @@ impl Engine {
         self.outbox.push(Output::Persist(Record::Installed { history, settled }));
         self.report(Report::Installed { fragment, version, reissued, orphaned });
         self.prune(fragment);
-        self.adopt(fragment, &[]);
+        self.adopt(fragment);
         self.reopen(fragment);
         self.try_catch_up();
         self.hurry_heartbeat();
@@ -259,4 +260,4 @@ impl Old {
 /// Peers that are asked for their history at once.
 const ASKED_MAX: usize = 32;
 /// Heartbeats after which a snapshot that does not come is given up.
-const INSTALL_HEARTBEATS: u64 = 20;
+const INSTALL_HEARTBEATS: u64 = 5;

@@ -20,9 +20,11 @@ impl Engine {
             if entry.version > course.version {
                 course.awake = true;
             }
-            let trail = course.trail_at(entry.version).map(|trail| trail.short());
-            let same = trail == Some(entry.trail) && entry.version == course.version;
-            let at_head = same && entry.version == course.head.version && !course.dirty;
+            let trail = course.trail_at(entry.version);
+            let same = trail.map(|trail| trail.short()) == Some(entry.trail)
+                && entry.version == course.version;
+            // While a late contribution is being folded our head still has other bits.
+            let at_head = same && trail == Some(course.head.trail);
             if at_head && entry.digest != course.head.digest.short() {
                 let version = entry.version;
                 self.report(Report::BitsDiffer { fragment, version, peer: frontier.node });
@@ -48,6 +50,9 @@ impl Engine {
         };
         if theirs.rounds.len() > HORIZON_MAX as usize {
             return Err(Fault::Malformed);
+        }
+        if theirs.base >= self.round_max(theirs.fragment) {
+            return Ok(Verdict::Ignore);
         }
         let base = course.chain.base().max(theirs.base);
         let newest = self.ledger.newest(theirs.fragment).unwrap_or(0);

@@ -45,7 +45,8 @@ impl Engine {
             && !self.leaving
             && course.capture.is_none()
             && course.installing.is_none()
-            && self.roster.admits(&self.me, course.version + 1).is_ok();
+            && self.roster.admits(&self.me, course.version + 1).is_ok()
+            && !self.lags(fragment);
         if !may || self.contributed(RoundId { fragment, number: course.version + 1 }) {
             return;
         }
@@ -114,7 +115,7 @@ impl Engine {
             let course = &mut self.courses[fragment.index()];
             course.tokens.reissued += tokens;
             course.returns.push(payload);
-            self.adopt(fragment, &[]);
+            self.adopt(fragment);
             return;
         }
         let author = self.me;
@@ -222,18 +223,32 @@ impl Engine {
         course.head.version = version;
         course.head.trail = trail;
         course.head.digest = digest;
+        course.excluded = excluded;
         self.report(Report::Materialised { fragment, version, digest });
-        self.adopt(fragment, &excluded);
+        self.adopt(fragment);
         self.hurry_heartbeat();
     }
 
     /// Tells the island what its parameters are made of now.
-    pub(super) fn adopt(&mut self, fragment: FragmentId, excluded: &[ContentId]) {
+    pub(super) fn adopt(&mut self, fragment: FragmentId) {
         let course = &mut self.courses[fragment.index()];
-        let pending = course.pending(excluded);
+        let pending = course.pending();
         let reissued = std::mem::take(&mut course.returns);
+        course.returning.extend_from_slice(&reissued);
         let version = course.head.version;
         self.outbox.push(Output::Adopt { fragment, version, pending, reissued });
+    }
+
+    /// The island has read what it was told to take back: those payloads may go.
+    pub(super) fn adopted(&mut self, fragment: FragmentId, version: Version) {
+        let Some(course) = self.courses.get_mut(fragment.index()) else { return };
+        course.adopted = version;
+        if !course.returning.is_empty() && course.returns.is_empty() {
+            let payloads = std::mem::take(&mut course.returning);
+            let through = course.chain.base();
+            let own_through = through.saturating_sub(self.config.genesis.rounds.horizon);
+            self.outbox.push(Output::Prune { fragment, through, own_through, payloads });
+        }
     }
 
     /// A contribution came or went: trails may differ, and so may the head.

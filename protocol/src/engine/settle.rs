@@ -82,7 +82,7 @@ impl Engine {
         self.report(Report::Stable { fragment, version, forced });
         self.prune(fragment);
         if expired {
-            self.adopt(fragment, &[]);
+            self.adopt(fragment);
         }
     }
 

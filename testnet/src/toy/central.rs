@@ -193,48 +193,74 @@ impl Centre {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use atoll_protocol::codec::Codec;
 
+    use super::*;
+    use crate::toy::LEARNING_RATE;
+
     #[test]
-    fn explore() {
-        for ts in [1, 2, 3] {
-            let task = Task::new(ts);
-            let mut genesis = Genesis::custom("toy", task.tensors());
-            genesis.rounds.steps = 8;
-            genesis.fragments = 4;
-            eprintln!(
-                "task {ts} floor {:.4} {:?} {:?}",
-                task.floor(),
-                genesis.merge,
-                genesis.outer
-            );
-            for (eta, mu) in [(1.0, 0.3), (0.7, 0.9), (1.0, 0.6)] {
-                genesis.outer.learning_rate = eta;
-                genesis.outer.momentum = mu;
-                for (codec, staggered) in [(Codec::F32, false), (Codec::Int4, true)] {
-                    genesis.codec = codec;
-                    for learning_rate in [0.005, 0.01, 0.015, 0.02, 0.03] {
-                        let mut line = String::new();
-                        for islands in [1, 8] {
-                            for seed in 0..4 {
-                                let t0 = std::time::Instant::now();
-                                let plan =
-                                    Plan { islands, rounds: 100, seed, learning_rate, staggered };
-                                let out = central(&task, &genesis, &plan).unwrap();
-                                line += &format!(
-                                    " [{:.4} {:.4} {:.4}]",
-                                    out.curve[10].loss, out.curve[30].loss, out.loss
-                                );
-                                if seed == 3 {
-                                    line += &format!(" {:?}", t0.elapsed());
-                                }
-                            }
-                        }
-                        eprintln!("eta {eta} mu {mu} {codec:?} {staggered} {learning_rate} {line}");
-                    }
-                }
-            }
+    fn islands_together_beat_an_island_alone() {
+        let (task, genesis) = toy(1, Codec::Int4);
+        let together = central(&task, &genesis, &plan(8, 0)).unwrap();
+        let alone = alone(&task, &genesis, 30 * genesis.rounds.steps);
+        let begin = together.curve[0].loss;
+        assert!(together.loss < begin - 0.6, "{} from {begin}", together.loss);
+        assert!(together.loss < alone * 0.98, "{} against {alone}", together.loss);
+        assert!(together.loss > task.floor());
+        assert_eq!(together.curve.len(), 31);
+        assert_eq!(together.tokens, 8 * 30 * 8 * 32);
+    }
+
+    #[test]
+    fn the_order_of_the_data_hardly_matters() {
+        let (task, genesis) = toy(2, Codec::Int4);
+        let losses = [1, 2, 3].map(|seed| central(&task, &genesis, &plan(8, seed)).unwrap().loss);
+        assert!(losses.iter().all(|loss| (loss / losses[0] - 1.0).abs() < 0.005), "{losses:?}");
+        assert_ne!(losses[0], losses[1]);
+    }
+
+    #[test]
+    fn stagger_and_codec_hardly_matter() {
+        let (task, genesis) = toy(3, Codec::F32);
+        let plain = central(&task, &genesis, &plan(8, 0)).unwrap();
+        let (_, genesis) = toy(3, Codec::Int4);
+        let staggered = Plan { staggered: true, ..plan(8, 0) };
+        let staggered = central(&task, &genesis, &staggered).unwrap();
+        assert!((staggered.loss / plain.loss - 1.0).abs() < 0.005);
+        // The last of four fragments closes its last round six steps after the first.
+        assert_eq!(staggered.tokens, plain.tokens + 8 * 6 * 32);
+    }
+
+    #[test]
+    fn equal_plans_give_equal_bits() {
+        let (task, genesis) = toy(4, Codec::Int4);
+        let few = Plan { rounds: 3, ..plan(3, 7) };
+        assert_eq!(
+            central(&task, &genesis, &few).unwrap(),
+            central(&task, &genesis, &few).unwrap()
+        );
+    }
+
+    fn toy(seed: u64, codec: Codec) -> (Task, Genesis) {
+        let task = Task::new(seed);
+        let mut genesis = Genesis::custom("toy", task.tensors());
+        genesis.rounds.steps = 8;
+        genesis.fragments = 4;
+        genesis.codec = codec;
+        (task, genesis)
+    }
+
+    fn plan(islands: u16, seed: u64) -> Plan {
+        Plan { islands, rounds: 30, seed, learning_rate: LEARNING_RATE, staggered: false }
+    }
+
+    /// The loss of one island that trains by itself, without rounds.
+    fn alone(task: &Task, genesis: &Genesis, steps: u32) -> f64 {
+        let mut params = Layout::new(genesis).initial(genesis, &genesis.fragment_map());
+        let mut learner = Learner::new(task, shard(0, 0));
+        for _ in 0..steps {
+            learner.step(task, &mut params, LEARNING_RATE);
         }
+        task.loss(&params)
     }
 }

@@ -166,7 +166,7 @@ const NEWER_WEIGHTS: [u32; CLASSES] = [6, 3, 2, 1];
 /// on that of the older symbol,
 const OLDER_WEIGHTS: [u32; CLASSES] = [4, 3, 2, 1];
 /// and on both, which only a hidden layer can learn.
-const BOTH_WEIGHTS: [u32; CLASSES] = [4, 1, 1, 1];
+const BOTH_WEIGHTS: [u32; CLASSES] = [3, 2, 1, 1];
 /// Weights of the next rank, which hang on the rank of the newer symbol.
 const ECHO_WEIGHTS: [u32; RANKS] = [16, 8, 4, 2, 1, 1, 1, 1];
 

@@ -143,68 +143,35 @@ const _: () = assert!((SYMBOLS as u64).is_multiple_of(SUBJECTS));
 #[cfg(test)]
 mod tests {
     use super::*;
-    fn init(seed: u64, task: &Task) -> Vec<f32> {
-        let mut rng = Rng::new(seed);
-        let mut v = vec![];
-        for t in task.tensors() {
-            let n: u32 = t.shape.iter().product();
-            for _ in 0..n {
-                let g: f32 =
-                    (0..12).map(|_| rng.below(1 << 24) as f32 / (1 << 24) as f32).sum::<f32>()
-                        - 6.0;
-                v.push(match t.init {
-                    atoll_protocol::genesis::Init::Zeros => 0.0,
-                    atoll_protocol::genesis::Init::Ones => 1.0,
-                    atoll_protocol::genesis::Init::Normal(s) => s * g,
-                });
-            }
-        }
-        v
-    }
+
     #[test]
-    fn explore() {
-        for ts in [1, 2, 3] {
-            let t0 = std::time::Instant::now();
-            let task = Task::new(ts);
-            eprintln!("task {:?}", t0.elapsed());
-            let p0 = init(1, &task);
-            let t0 = std::time::Instant::now();
-            let l = task.loss(&p0);
-            eprintln!("init {l:.4} floor {:.4} eval {:?}", task.floor(), t0.elapsed());
-            for lr in [0.005, 0.01, 0.02] {
-                for k in [1, 8] {
-                    let mut out = vec![];
-                    for seed in 0..3 {
-                        let t0 = std::time::Instant::now();
-                        let mut p = p0.clone();
-                        let mut ls: Vec<_> = (0..k)
-                            .map(|i| Learner::new(&task, super::super::shard(seed, i)))
-                            .collect();
-                        let mut m = vec![vec![]; 0];
-                        for r in 0..100 {
-                            m = ls
-                                .iter_mut()
-                                .map(|l| {
-                                    let mut q = p.clone();
-                                    for _ in 0..8 {
-                                        l.step(&task, &mut q, lr);
-                                    }
-                                    q
-                                })
-                                .collect::<Vec<_>>();
-                            for i in 0..p.len() {
-                                p[i] = m.iter().map(|q| q[i]).sum::<f32>() / k as f32;
-                            }
-                            if [10, 30, 60].contains(&r) {
-                                out.push(task.loss(&p));
-                            }
-                        }
-                        out.push(task.loss(&p));
-                        out.push(800.0 * k as f64 / t0.elapsed().as_secs_f64() / 1e6);
-                    }
-                    eprintln!("lr {lr} k {k} {out:.4?}");
-                }
-            }
+    fn a_restored_learner_goes_on_as_if_nothing_had_happened() {
+        let task = Task::new(1);
+        let mut learner = Learner::new(&task, 5);
+        let mut params = vec![0.1; task.parameters()];
+        for _ in 0..10 {
+            assert_eq!(learner.step(&task, &mut params, 0.01), BATCH);
         }
+        let (checkpoint, mut again) = (learner.checkpoint(), params.clone());
+        let mut other = Learner::new(&task, 5);
+        other.restore(checkpoint);
+        for _ in 0..10 {
+            learner.step(&task, &mut params, 0.01);
+            other.step(&task, &mut again, 0.01);
+        }
+        assert_eq!(params, again);
+        assert_eq!(learner.checkpoint(), other.checkpoint());
+        assert_eq!(learner.steps(), 20);
+    }
+
+    #[test]
+    fn shards_begin_with_different_subjects() {
+        let task = Task::new(1);
+        let own = |shard: u64| {
+            let learner = Learner::new(&task, shard);
+            let mut rng = Rng::new(9);
+            (0..1000).filter(|_| learner.subject(&mut rng) as u64 % SUBJECTS == shard).count()
+        };
+        assert!((0..SUBJECTS).all(|shard| (450..700).contains(&own(shard))));
     }
 }

@@ -1,4 +1,7 @@
-//! The network: two embedded symbols, two hidden layers, a softmax over the next symbol.
+//! The network: two embedded symbols, one hidden layer, a softmax over the next symbol.
+//!
+//! The embeddings also reach the output directly. What needs no hidden layer is then learnt by
+//! a nearly convex part of the model, which keeps runs with different data close together.
 //!
 //! Weights are laid out input by input, so the inner loops run over outputs side by side and
 //! need no reordered sums to be vectorised.
@@ -17,14 +20,14 @@ pub(super) fn tensors() -> Vec<TensorSpec> {
     };
     let normal = Init::Normal;
     vec![
-        tensor("deep.bias", &[HIDDEN], TensorKind::Vector, Init::Zeros),
-        tensor("deep.weight", &[HIDDEN, HIDDEN], TensorKind::Matrix, normal(0.3)),
         tensor("embedding", &[SYMBOLS, WIDTH], TensorKind::Embedding, normal(0.7)),
         tensor("head.bias", &[SYMBOLS], TensorKind::Vector, Init::Zeros),
         tensor("head.weight", &[HIDDEN, SYMBOLS], TensorKind::Embedding, normal(0.1)),
         tensor("hidden.bias", &[HIDDEN], TensorKind::Vector, Init::Zeros),
-        tensor("newer.weight", &[WIDTH, HIDDEN], TensorKind::Matrix, normal(0.5)),
-        tensor("older.weight", &[WIDTH, HIDDEN], TensorKind::Matrix, normal(0.5)),
+        tensor("newer.skip", &[WIDTH, SYMBOLS], TensorKind::Matrix, normal(0.05)),
+        tensor("newer.weight", &[WIDTH, HIDDEN], TensorKind::Matrix, normal(0.35)),
+        tensor("older.skip", &[WIDTH, SYMBOLS], TensorKind::Matrix, normal(0.05)),
+        tensor("older.weight", &[WIDTH, HIDDEN], TensorKind::Matrix, normal(0.35)),
     ]
 }
 
@@ -32,7 +35,6 @@ pub(super) fn tensors() -> Vec<TensorSpec> {
 #[derive(Debug)]
 pub(super) struct Pass {
     hidden: Layer,
-    deep: Layer,
     /// Log-probabilities of the next symbol up to a constant; the largest is zero.
     pub(super) logits: [f32; SYMBOLS],
     /// Probabilities of the next symbol before they are divided by `sum`.
@@ -44,21 +46,19 @@ pub(super) struct Pass {
 /// Sends the context of `older` and `newer` through the network.
 pub(super) fn forward(params: &[f32], older: usize, newer: usize) -> Pass {
     let mut sums: [f32; HIDDEN] = *row(params, HIDDEN_BIAS);
-    let embedded: &[f32; WIDTH] = row(params, EMBEDDING + older * WIDTH);
-    accumulate(&mut sums, embedded, &params[OLDER..OLDER + WIDTH * HIDDEN]);
-    let embedded: &[f32; WIDTH] = row(params, EMBEDDING + newer * WIDTH);
-    accumulate(&mut sums, embedded, &params[NEWER..NEWER + WIDTH * HIDDEN]);
-    let hidden = Layer::activate(&sums);
-    let mut sums: [f32; HIDDEN] = *row(params, DEEP_BIAS);
-    accumulate(&mut sums, &hidden.values, &params[DEEP..DEEP + HIDDEN * HIDDEN]);
-    let deep = Layer::activate(&sums);
     let mut logits: [f32; SYMBOLS] = *row(params, HEAD_BIAS);
-    accumulate(&mut logits, &deep.values, &params[HEAD..HEAD + HIDDEN * SYMBOLS]);
+    for (symbol, weights, skip) in [(older, OLDER, OLDER_SKIP), (newer, NEWER, NEWER_SKIP)] {
+        let embedded: &[f32; WIDTH] = row(params, EMBEDDING + symbol * WIDTH);
+        accumulate(&mut sums, embedded, &params[weights..weights + WIDTH * HIDDEN]);
+        accumulate(&mut logits, embedded, &params[skip..skip + WIDTH * SYMBOLS]);
+    }
+    let hidden = Layer::activate(&sums);
+    accumulate(&mut logits, &hidden.values, &params[HEAD..HEAD + HIDDEN * SYMBOLS]);
     let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     logits.iter_mut().for_each(|logit| *logit -= largest);
     let exponentials = logits.map(exponential);
     let sum = exponentials.iter().sum();
-    Pass { hidden, deep, logits, exponentials, sum }
+    Pass { hidden, logits, exponentials, sum }
 }
 
 /// Adds to `gradient` what the example teaches: its loss is `-ln p(target)`.
@@ -73,16 +73,16 @@ pub(super) fn backward(
     error[target] -= 1.0;
     add(row_mut(gradient, HEAD_BIAS), &error);
     let mut back = [0.0; HIDDEN];
-    attribute(params, gradient, HEAD, &pass.deep.values, &error, &mut back);
-    let error = pass.deep.slope_times(&back);
-    add(row_mut(gradient, DEEP_BIAS), &error);
-    attribute(params, gradient, DEEP, &pass.hidden.values, &error, &mut back);
-    let error = pass.hidden.slope_times(&back);
-    add(row_mut(gradient, HIDDEN_BIAS), &error);
+    attribute(params, gradient, HEAD, &pass.hidden.values, &error, &mut back);
+    let hidden_error = pass.hidden.slope_times(&back);
+    add(row_mut(gradient, HIDDEN_BIAS), &hidden_error);
     let mut back = [0.0; WIDTH];
-    for (symbol, weights) in [(older, OLDER), (newer, NEWER)] {
+    for (symbol, weights, skip) in [(older, OLDER, OLDER_SKIP), (newer, NEWER, NEWER_SKIP)] {
         let place = EMBEDDING + symbol * WIDTH;
-        attribute(params, gradient, weights, row::<WIDTH>(params, place), &error, &mut back);
+        let embedded: &[f32; WIDTH] = row(params, place);
+        attribute(params, gradient, weights, embedded, &hidden_error, &mut back);
+        add(row_mut(gradient, place), &back);
+        attribute(params, gradient, skip, embedded, &error, &mut back);
         add(row_mut(gradient, place), &back);
     }
 }
@@ -185,17 +185,17 @@ fn exponential(x: f32) -> f32 {
 /// Parameters of the model.
 pub(super) const PARAMETERS: usize = OLDER + WIDTH * HIDDEN;
 
-const WIDTH: usize = 8;
-const HIDDEN: usize = 24;
+const WIDTH: usize = 16;
+const HIDDEN: usize = 16;
 const LANES: usize = 8;
-const DEEP_BIAS: usize = 0;
-const DEEP: usize = DEEP_BIAS + HIDDEN;
-const EMBEDDING: usize = DEEP + HIDDEN * HIDDEN;
+const EMBEDDING: usize = 0;
 const HEAD_BIAS: usize = EMBEDDING + SYMBOLS * WIDTH;
 const HEAD: usize = HEAD_BIAS + SYMBOLS;
 const HIDDEN_BIAS: usize = HEAD + HIDDEN * SYMBOLS;
-const NEWER: usize = HIDDEN_BIAS + HIDDEN;
-const OLDER: usize = NEWER + WIDTH * HIDDEN;
+const NEWER_SKIP: usize = HIDDEN_BIAS + HIDDEN;
+const NEWER: usize = NEWER_SKIP + WIDTH * SYMBOLS;
+const OLDER_SKIP: usize = NEWER + WIDTH * HIDDEN;
+const OLDER: usize = OLDER_SKIP + WIDTH * SYMBOLS;
 
 // The dot product would drop what does not fill its lanes.
 const _: () = assert!(WIDTH.is_multiple_of(LANES));
