@@ -58,6 +58,7 @@ fn raw_bytes(elements: usize) -> usize {
 /// itself rounds (ties to even), and the low bits of the sum are the level.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "the level is in the eight low bits")]
+#[expect(clippy::manual_clamp, reason = "these are one instruction each, clamp is not")]
 fn level(scaled: f32) -> u8 {
     (scaled.min(CLIP).max(-CLIP) + ROUNDER).to_bits() as u8
 }

@@ -82,6 +82,7 @@ fn quantise<const BLOCK: usize>(values: &[f32; BLOCK], inverse: f32, levels: &mu
 /// fraction, so the addition itself rounds (ties to even).
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "only the four low bits are used")]
+#[expect(clippy::manual_clamp, reason = "these are one instruction each, clamp is not")]
 fn level(scaled: f32) -> u8 {
     (scaled.min(CLIP).max(-CLIP) + (ROUNDER + 8.0)).to_bits() as u8
 }
