@@ -1,8 +1,9 @@
 //! Norms of what a payload decodes to, by one specified sum.
 //!
-//! The squares of a segment are summed in f64 over [`LANES`] running sums (element `i` goes to
-//! sum `i % LANES`), the sums are added pairwise, segments are added in order to their piece,
-//! pieces in order to the total. No thread count and no vector width changes a bit of it.
+//! A fragment is cut at every multiple of [`BLOCK`] and where a piece ends. The squares of such a
+//! run are summed in f64 over [`LANES`] running sums (element `i` goes to sum `i % LANES`), the
+//! sums are added pairwise, runs are added in order to their piece, pieces in order to the total.
+//! No thread count, no vector width and no size of a codec's chunks changes a bit of it.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -22,7 +23,7 @@ pub struct Norms {
 }
 
 impl Norms {
-    /// From each chunk's segments, in order.
+    /// From each chunk's runs, in order.
     pub(super) fn of_chunks(fragment: &Fragment, chunks: &[Vec<(usize, f64)>]) -> Self {
         let mut squares = vec![0.0; fragment.pieces.len()];
         for &(piece, square) in chunks.iter().flatten() {
@@ -80,16 +81,22 @@ pub fn check(
     Ok(norms)
 }
 
-/// For each segment of chunk `index`: its piece and its sum of squares.
+/// For each run of chunk `index`, in order: its piece and its sum of squares.
 pub(super) fn chunk_squares(
     fragment: &Fragment,
     index: usize,
     values: &[f32],
 ) -> Vec<(usize, f64)> {
-    segments(fragment, index)
-        .into_iter()
-        .map(|segment| (segment.piece, squares(&values[segment.range])))
-        .collect()
+    let mut sums = Vec::new();
+    for segment in segments(fragment, index) {
+        let mut rest = segment.range;
+        while !rest.is_empty() {
+            let end = rest.end.min(rest.start - rest.start % BLOCK + BLOCK);
+            sums.push((segment.piece, squares(&values[rest.start..end])));
+            rest.start = end;
+        }
+    }
+    sums
 }
 
 /// The sum of squares of `values` over fixed lanes.
@@ -119,6 +126,10 @@ pub(super) fn add_lanes(mut lanes: [f64; LANES]) -> f64 {
     lanes[0]
 }
 
+/// Elements between the cuts of a sum.
+pub(super) const BLOCK: usize = 1 << 13;
+// A chunk is a whole number of blocks, or the sums would depend on it.
+const _: () = assert!(CHUNK.is_multiple_of(BLOCK));
 /// Running sums kept apart, so that every machine can vectorise the loop without reordering it.
 pub(super) const LANES: usize = 16;
 

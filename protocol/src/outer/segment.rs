@@ -1,7 +1,6 @@
 //! Segments: the runs of elements that lie in one piece and in one codec chunk.
 //!
-//! They are what makes a sum over a piece independent of threads: a job has a whole chunk, each
-//! of its segments is summed in one order, and the segments are added in theirs.
+//! A job has a whole chunk; its segments are where what it does to a piece begins and ends.
 
 use std::ops::Range;
 

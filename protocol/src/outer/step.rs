@@ -1,6 +1,5 @@
 //! The outer optimiser: Nesterov SGD, element by element.
 
-use crate::codec::CHUNK;
 use crate::genesis::Outer;
 use crate::outer::state::OuterState;
 use crate::pool::{self, Pool};
@@ -39,7 +38,7 @@ fn step_part(params: &mut [f32], momentum: &mut [f32], merged: &[f32], outer: &O
 }
 
 /// Elements a job steps at once: parameters, momentum and a merge of them fit in a core's cache.
-const PART: usize = CHUNK / 4;
+const PART: usize = 1 << 15;
 
 #[cfg(test)]
 mod tests {

@@ -48,13 +48,13 @@ impl Simulation<'_> {
             }
             Output::Adopt { fragment, version, pending, reissued } => {
                 self.world.tally.reissued += reissued.len() as u64;
-                let Some((outer, contained)) = task.head else { return };
+                let Some(known) = task.known else { return };
                 let (Some(pending), Some(reissued)) =
                     (self.own_payloads(node, &pending), self.own_payloads(node, &reissued))
                 else {
                     return;
                 };
-                let adoption = Adoption { fragment, version, outer, pending, reissued, contained };
+                let adoption = Adoption { fragment, version, pending, reissued, known };
                 self.errand(node, Errand::Adopt(Box::new(adoption)));
             }
             Output::Prune { fragment, through, own_through, payloads } => {

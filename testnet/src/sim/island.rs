@@ -10,7 +10,8 @@ use atoll_protocol::island::Account;
 use atoll_protocol::planted::Bug;
 
 use super::disk::Disk;
-use super::shadow::{Member, Shadow};
+use super::node::Known;
+use super::shadow::Shadow;
 use super::shared::Shared;
 use crate::toy::{LEARNING_RATE, Learner, LearnerCheckpoint};
 
@@ -23,6 +24,8 @@ pub(super) struct Island {
     parts: Vec<Part>,
     /// Own payloads, and the tokens in each.
     captures: BTreeMap<ContentId, Capture>,
+    /// The captures of this life, by fragment, in order.
+    made: Vec<Vec<ContentId>>,
     /// What is to be done at the next step boundary, in order.
     pub(super) errands: VecDeque<Errand>,
 }
@@ -41,12 +44,9 @@ pub(super) enum Errand {
 pub(super) struct Adoption {
     pub(super) fragment: FragmentId,
     pub(super) version: Version,
-    /// The parameters of that version.
-    pub(super) outer: Rc<[f32]>,
     pub(super) pending: Vec<Rc<[u8]>>,
     pub(super) reissued: Vec<Rc<[u8]>>,
-    /// Own payloads that the version contains.
-    pub(super) contained: Rc<Member>,
+    pub(super) known: Known,
 }
 
 /// Everything an island needs to go on after a restart.
@@ -90,7 +90,9 @@ impl Island {
             });
         }
         let learner = Learner::new(&shared.task, shard);
-        Self { learner, params, parts, captures: BTreeMap::new(), errands: VecDeque::new() }
+        let made = vec![Vec::new(); parts.len()];
+        let captures = BTreeMap::new();
+        Self { learner, params, parts, captures, made, errands: VecDeque::new() }
     }
 
     /// Goes back to what the disk holds. `last_capture` is what the engine remembers of each
@@ -155,6 +157,7 @@ impl Island {
         (part.last_capture, part.steps, part.fresh, part.reissued) = (Some(payload), 0, 0, 0);
         part.shadow.captured(shared, payload, &bytes);
         self.captures.insert(payload, Capture { bytes: bytes.clone(), tokens });
+        self.made[fragment.index()].push(payload);
         Some(bytes)
     }
 
@@ -164,24 +167,37 @@ impl Island {
         let mut local = shared.gather(adoption.fragment, &self.params);
         let mut pending: Vec<&[u8]> = adoption.pending.iter().map(|bytes| &**bytes).collect();
         let mut reissued: Vec<&[u8]> = adoption.reissued.iter().map(|bytes| &**bytes).collect();
+        // Captures that the engine had not heard of when it spoke are pending all the same.
+        let unheard = self.made[adoption.fragment.index()].iter().skip(adoption.known.captures);
+        let unheard = unheard.filter_map(|id| self.captures.get(id));
+        pending.extend(unheard.map(|capture| &*capture.bytes));
         for bytes in &reissued {
             let tokens = self.captures.get(&content_id(bytes)).map_or(0, |capture| capture.tokens);
             part.reissued += tokens;
         }
         if shared.planted.is(Bug::DoubleCountOnAdopt) {
             let held = part.account.captured().iter().filter_map(|id| self.captures.get(id));
-            pending.extend(held.map(|capture| &*capture.bytes).filter(|bytes| {
-                !adoption.pending.iter().chain(&adoption.reissued).any(|named| **named == **bytes)
-            }));
+            let held = held.map(|capture| &*capture.bytes);
+            let kept: Vec<&[u8]> = held
+                .filter(|bytes| !pending.contains(bytes) && !reissued.contains(bytes))
+                .collect();
+            pending.extend(kept);
         }
         if shared.planted.is(Bug::LostOnExpiry) {
             reissued.clear();
         }
         let codec = shared.genesis.codec;
         part.account
-            .adopt(&mut local, &adoption.outer, &pending, &reissued, codec, shared.pool.as_ref())
+            .adopt(
+                &mut local,
+                &adoption.known.head,
+                &pending,
+                &reissued,
+                codec,
+                shared.pool.as_ref(),
+            )
             .map_err(|error| format!("own payload of {}: {error}", adoption.fragment))?;
-        part.shadow.adopted(&adoption.contained);
+        part.shadow.adopted(&adoption.known.contained);
         shared.scatter(adoption.fragment, &local, &mut self.params);
         Ok(())
     }

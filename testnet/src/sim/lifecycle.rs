@@ -78,6 +78,7 @@ impl World {
             head: base.params().into(),
             fold: Fold::new(shape, &self.shared.genesis, base.as_ref().clone()),
             ownership: Ownership::restore(state.disk.records(), state.id, fragment),
+            captures: 0,
             jobs: VecDeque::new(),
         })
     }

@@ -81,8 +81,19 @@ pub(super) enum Mind {
 #[derive(Debug)]
 pub(super) struct Task {
     pub(super) output: Output,
-    /// For `Output::Adopt`: the head as the engine knew it, and what of ours it contains.
-    pub(super) head: Option<(Rc<[f32]>, Rc<Member>)>,
+    /// For `Output::Adopt`: what the engine knew when it said so.
+    pub(super) known: Option<Known>,
+}
+
+/// What an engine knew of a fragment when it asked for an adoption.
+#[derive(Debug)]
+pub(super) struct Known {
+    /// The head.
+    pub(super) head: Rc<[f32]>,
+    /// What of ours is in it.
+    pub(super) contained: Rc<Member>,
+    /// Captures of this life it had heard of.
+    pub(super) captures: usize,
 }
 
 /// One fragment's data plane.
@@ -91,6 +102,8 @@ pub(super) struct Part {
     pub(super) fold: Fold,
     pub(super) head: Rc<[f32]>,
     pub(super) ownership: Ownership,
+    /// Captures of this life that the engine has heard of.
+    pub(super) captures: usize,
     pub(super) jobs: VecDeque<Job>,
 }
 

@@ -80,7 +80,7 @@ fn draw_islands(rng: &mut Rng) -> Vec<IslandPlan> {
 fn draw_genesis(seed: u64, rng: &mut Rng) -> Genesis {
     let task = Task::new(seed % TASKS);
     let mut genesis = Genesis::custom("simulated", task.tensors());
-    genesis.init_seed = rng.below(1 << 32);
+    genesis.init_seed = seed % TASKS;
     genesis.fragments = u16::try_from(rng.range(1, 4)).expect("a handful of fragments");
     genesis.rounds = draw_rounds(rng);
     let momentum = [0.0, 0.3, 0.5];

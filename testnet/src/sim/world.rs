@@ -14,7 +14,7 @@ use atoll_protocol::time::Time;
 use super::agenda::{Agenda, Happening};
 use super::link::Links;
 use super::network::Held;
-use super::node::{Mind, Node, Task};
+use super::node::{Known, Mind, Node, Task};
 use super::observer::Observer;
 use super::shared::Shared;
 use super::tally::Tally;
@@ -204,6 +204,9 @@ impl Simulation<'_> {
         let now = self.world.now;
         let Some(running) = &mut self.world.nodes[node].running else { return };
         let local = running.clock.read(now);
+        if let Input::Captured { fragment, .. } = &input {
+            running.parts[fragment.index()].captures += 1;
+        }
         if let Some(engine) = running.engine_mut() {
             engine.handle(local, input);
         }
@@ -216,11 +219,15 @@ impl Simulation<'_> {
         let Some(running) = &mut self.world.nodes[node].running else { return };
         let Mind::Engine(engine) = &mut running.mind else { return };
         while let Some(output) = engine.poll_output() {
-            let mut head = None;
+            let mut known = None;
             match &output {
                 Output::Adopt { fragment, .. } => {
                     let part = running.parts.get(fragment.index());
-                    head = part.map(|part| (part.head.clone(), part.ownership.contained()));
+                    known = part.map(|part| Known {
+                        head: part.head.clone(),
+                        contained: part.ownership.contained(),
+                        captures: part.captures,
+                    });
                 }
                 Output::Persist(record) => {
                     for (part, fragment) in running.parts.iter_mut().zip(0..) {
@@ -229,7 +236,7 @@ impl Simulation<'_> {
                 }
                 _ => {}
             }
-            running.tasks.push_back(Task { output, head });
+            running.tasks.push_back(Task { output, known });
         }
     }
 

@@ -6,9 +6,9 @@
 //! over remembered merges; one that is `d` rounds late costs about `2 d` merges at worst, however
 //! far back the base is.
 //!
-//! In units of the fragment's parameters that is at most 16 + 8 for merges (8 only while a long
-//! re-fold runs), 2 x 6 for anchors and 2 x 2 for base and head. Buffers are used again: the page
-//! faults of a fresh one cost as much as a step.
+//! In units of the fragment's parameters that is at most 16 merges (and 8 more while a long
+//! re-fold runs), 2 spare ones, 2 x 7 for anchors and spare states and 2 x 2 for base and head: 36.
+//! Buffers are used again: the page faults of a fresh one cost more than a step.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub(super) struct Memory {
     /// In ascending order of version.
     anchors: Vec<OuterState>,
     spare_merges: Vec<Vec<f32>>,
-    spare_state: Option<OuterState>,
+    spare_states: Vec<OuterState>,
 }
 
 impl Memory {
@@ -71,12 +71,14 @@ impl Memory {
 
     /// A state to copy into, if there is one.
     pub(super) fn spare_state(&mut self) -> Option<OuterState> {
-        self.spare_state.take()
+        self.spare_states.pop()
     }
 
     /// Takes a state's buffer back.
     pub(super) fn recycle_state(&mut self, state: OuterState) {
-        self.spare_state = Some(state);
+        if self.anchors.len() + self.spare_states.len() < STATES_MAX {
+            self.spare_states.push(state);
+        }
     }
 }
 
@@ -103,6 +105,8 @@ pub(super) const STRIDE: Version = 8;
 pub(super) const MERGES_KEPT: Version = 2 * STRIDE;
 /// Anchors remembered.
 const ANCHORS_MAX: usize = 6;
+/// Anchors and spare states together: a re-fold replaces anchors, a new base needs one more.
+const STATES_MAX: usize = ANCHORS_MAX + 1;
 /// Merge buffers kept for later: one is replaced in a round.
 const SPARE_MERGES_MAX: usize = 2;
 

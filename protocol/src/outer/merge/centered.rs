@@ -11,7 +11,7 @@
 use crate::codec::{CHUNK, PayloadError};
 use crate::outer::merge::sum::{Coefficients, weighted_sum};
 use crate::outer::merge::{Weighed, nearest_f32};
-use crate::outer::norm::{LANES, add_lanes};
+use crate::outer::norm::{BLOCK, LANES, add_lanes};
 use crate::pool::{self, Pool};
 
 pub(super) fn merge(
@@ -119,7 +119,7 @@ impl Products {
     }
 }
 
-/// Sums blocks of [`BLOCK`] elements over fixed lanes, blocks in order, chunks in order.
+/// Sums runs of [`RUN`] elements over fixed lanes, the runs of a block in order, then the blocks.
 fn inner_products(cut: &Weighed<'_>, pool: &dyn Pool) -> Result<Products, PayloadError> {
     let members = cut.payloads.len();
     let elements = cut.fragment.elements;
@@ -130,24 +130,28 @@ fn inner_products(cut: &Weighed<'_>, pool: &dyn Pool) -> Result<Products, Payloa
         for (payload, values) in cut.payloads.iter().zip(decoded.chunks_exact_mut(len)) {
             payload.decode_chunk(index, values)?;
         }
-        Ok(chunk_products(&decoded, len))
+        let blocks = (0..len).step_by(BLOCK);
+        Ok(blocks.map(|start| block_products(&decoded, len, start)).collect::<Vec<_>>())
     });
     let mut values = vec![0.0; members * members];
     for chunk in chunks {
-        values.iter_mut().zip(chunk?).for_each(|(sum, value)| *sum += value);
+        for block in chunk? {
+            values.iter_mut().zip(block).for_each(|(sum, value)| *sum += value);
+        }
     }
     Ok(Products { members, values })
 }
 
-fn chunk_products(decoded: &[f32], len: usize) -> Vec<f64> {
+/// The products over one block of a chunk, which has `len` elements of each member.
+fn block_products(decoded: &[f32], len: usize, start: usize) -> Vec<f64> {
     let members = decoded.len() / len;
     let mut sums = vec![0.0; members * members];
-    // One block of every member as f64: converted once, used by every product, padded with
-    // zeros that add nothing.
-    let mut block = vec![[0.0f64; BLOCK]; members];
-    for start in (0..len).step_by(BLOCK) {
-        let size = BLOCK.min(len - start);
-        for (wide, values) in block.iter_mut().zip(decoded.chunks_exact(len)) {
+    // One run of every member as f64: converted once, used by every product, padded with zeros
+    // that add nothing.
+    let mut run = vec![[0.0f64; RUN]; members];
+    for start in (start..len.min(start + BLOCK)).step_by(RUN) {
+        let size = RUN.min(len - start);
+        for (wide, values) in run.iter_mut().zip(decoded.chunks_exact(len)) {
             wide[size..].fill(0.0);
             for (to, &from) in wide.iter_mut().zip(&values[start..start + size]) {
                 *to = f64::from(from);
@@ -155,14 +159,14 @@ fn chunk_products(decoded: &[f32], len: usize) -> Vec<f64> {
         }
         for left in 0..members {
             for right in left..members {
-                sums[left * members + right] += block_product(&block[left], &block[right]);
+                sums[left * members + right] += run_product(&run[left], &run[right]);
             }
         }
     }
     sums
 }
 
-fn block_product(left: &[f64; BLOCK], right: &[f64; BLOCK]) -> f64 {
+fn run_product(left: &[f64; RUN], right: &[f64; RUN]) -> f64 {
     let mut lanes = [0.0f64; LANES];
     for (left, right) in left.as_chunks::<LANES>().0.iter().zip(right.as_chunks::<LANES>().0) {
         for lane in 0..LANES {
@@ -172,8 +176,9 @@ fn block_product(left: &[f64; BLOCK], right: &[f64; BLOCK]) -> f64 {
     add_lanes(lanes)
 }
 
-/// Elements in a block: eight members of it fit in a core's first cache.
-const BLOCK: usize = 512;
+/// Elements in a run: eight members of it fit in a core's first cache.
+const RUN: usize = 512;
+const _: () = assert!(BLOCK.is_multiple_of(RUN));
 /// How often the centre moves; it is part of the rule.
 const ITERATIONS: usize = 3;
 
@@ -182,7 +187,7 @@ mod tests {
     use super::*;
 
     fn products(members: &[Vec<f32>]) -> Products {
-        let values = chunk_products(&members.concat(), members[0].len());
+        let values = block_products(&members.concat(), members[0].len(), 0);
         Products { members: members.len(), values }
     }
 
@@ -200,9 +205,9 @@ mod tests {
 
     #[test]
     fn products_do_not_lose_a_tail() {
-        let members = [vec![1.0; BLOCK + 3], vec![2.0; BLOCK + 3]];
+        let members = [vec![1.0; RUN + 3], vec![2.0; RUN + 3]];
         let products = products(&members);
-        assert_eq!(products.of(1, 0), 2.0 * (BLOCK + 3) as f64);
-        assert_eq!(products.of(1, 1), 4.0 * (BLOCK + 3) as f64);
+        assert_eq!(products.of(1, 0), 2.0 * (RUN + 3) as f64);
+        assert_eq!(products.of(1, 1), 4.0 * (RUN + 3) as f64);
     }
 }
