@@ -148,6 +148,9 @@ impl Engine {
         let seen = self.seen(round, have);
         if seen.have >= seen.need {
             self.courses[index].quorate_at.get_or_insert(self.now);
+        } else {
+            // An island that came back raised the quorum: the wait begins anew.
+            self.courses[index].quorate_at = None;
         }
         let mut status = round::status(&seen, self.now);
         if self.planted(Bug::QuorumIgnored) || self.planted(Bug::GraceIgnored) && have >= seen.need

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use atoll_protocol::engine::{CloseReason, Output, Record, Report};
 use atoll_protocol::frontier::Standing;
 
-use super::{Checker, Event, NodeIndex, World};
+use super::{Checker, Event, NodeIndex, World, shares_key};
 
 /// Who is behind only listens.
 #[derive(Debug, Default)]
@@ -60,7 +60,9 @@ impl Donor {
         let standing = self.standings.get(&node).copied().unwrap_or(Standing::Joining);
         let own = world.node_id(node);
         let what = match output {
-            Output::Persist(Record::Contribution(signed)) if signed.body.author == own => {
+            Output::Persist(Record::Contribution(signed))
+                if signed.body.author == own && !shares_key(world, node) =>
+            {
                 self.checks += 1;
                 (standing != Standing::CaughtUp).then(|| {
                     format!("contributed to {} while {standing:?}", signed.body.round_id())

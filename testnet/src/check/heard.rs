@@ -102,13 +102,19 @@ impl Heard {
         if order <= peer.order {
             return;
         }
+        if order.0 > peer.order.0 {
+            peer.versions.clear();
+        }
         peer.order = order;
         peer.at = world.now();
         peer.gone = false;
         peer.takes_part = frontier.trains && frontier.standing == Standing::CaughtUp;
         for (offset, entry) in (0u16..).zip(&frontier.entries) {
             let fragment = FragmentId(frontier.first.0.saturating_add(offset));
-            peer.versions.insert(fragment, entry.version);
+            // While it folds a late contribution a node speaks of its base only; what it had
+            // closed before it still has.
+            let version = peer.versions.entry(fragment).or_default();
+            *version = entry.version.max(*version);
         }
     }
 
