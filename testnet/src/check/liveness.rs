@@ -44,6 +44,8 @@ struct Answers {
     steps: BTreeMap<(NodeIndex, FragmentId), u32>,
     open: BTreeMap<(NodeIndex, FragmentId), RoundId>,
     captures: BTreeSet<(NodeIndex, FragmentId)>,
+    /// The last round each island contributed to: it may hear only later who opened it.
+    done: BTreeMap<(NodeIndex, FragmentId), Version>,
     answered: u64,
     missed: u64,
 }
@@ -265,10 +267,14 @@ impl Answers {
                 self.captures.insert((node, *fragment));
             }
             Output::Report(Report::Opened { round, author }) if *author != world.node_id(node) => {
-                self.open.insert((node, round.fragment), *round);
+                let key = (node, round.fragment);
+                if self.done.get(&key).is_none_or(|done| *done < round.number) {
+                    self.open.insert(key, *round);
+                }
             }
             Output::Report(Report::Contributed { round, steps, .. }) => {
                 self.open.remove(&(node, round.fragment));
+                self.done.insert((node, round.fragment), round.number);
                 // An island that had made its own full share would have come anyway.
                 self.answered += u64::from(*steps < world.genesis().rounds.steps);
             }

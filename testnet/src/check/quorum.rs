@@ -102,7 +102,10 @@ impl Quorum {
         }
         match reason {
             CloseReason::Grace { waited, window } => {
-                let met = usize::try_from(need - 1).ok().and_then(|last| arrivals.get(last));
+                // The quorum may have grown with every contribution that came, and yet have been
+                // met all the time: only below the minimum it surely was not.
+                let least = usize::try_from(needed(rounds, 0) - 1).unwrap_or(usize::MAX);
+                let met = arrivals.get(least);
                 let since = met.map_or(Span(0), |met| world.now().since(*met));
                 grace(rounds, waited, window, since)
             }
