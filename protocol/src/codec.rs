@@ -16,6 +16,7 @@ mod low;
 mod nibbles;
 mod payload;
 mod scale;
+mod scratch;
 mod sparse;
 mod store;
 
@@ -23,6 +24,8 @@ use serde::{Deserialize, Serialize};
 
 pub use error::{NonFinite, PayloadError};
 pub use payload::Payload;
+
+use scratch::Scratch;
 
 use crate::limits::FRAGMENT_ELEMENTS_MAX;
 use crate::pool::{self, Pool};
@@ -84,13 +87,19 @@ impl Codec {
         }
     }
 
-    fn encode_chunk(self, values: &[f32]) -> Result<Vec<u8>, NonFinite> {
+    /// Writes the chunk of `values` to the front of `slot` and returns how long it is.
+    fn encode_chunk(
+        self,
+        values: &[f32],
+        scratch: &mut Scratch,
+        slot: &mut [u8],
+    ) -> Result<usize, NonFinite> {
         match self {
-            Self::F32 => float::encode(values),
-            Self::Int8 => int8::encode(values),
-            Self::Int4 => int4::encode(values),
-            Self::Low => low::encode(values),
-            Self::Sparse => sparse::encode(values),
+            Self::F32 => float::encode(values, scratch, slot),
+            Self::Int8 => int8::encode(values, scratch, slot),
+            Self::Int4 => int4::encode(values, scratch, slot),
+            Self::Low => low::encode(values, scratch, slot),
+            Self::Sparse => sparse::encode(values, scratch, slot),
         }
     }
 }
@@ -102,12 +111,28 @@ impl Codec {
 /// If there are more than [`FRAGMENT_ELEMENTS_MAX`] values; no fragment has.
 pub fn encode(codec: Codec, values: &[f32], pool: &dyn Pool) -> Result<Vec<u8>, NonFinite> {
     assert!(values.len() <= FRAGMENT_ELEMENTS_MAX, "a fragment has fewer elements");
-    let coded = pool::map(pool, values.chunks(CHUNK).collect(), |part| codec.encode_chunk(part));
-    let mut chunks = Vec::with_capacity(coded.len());
-    for (index, chunk) in coded.into_iter().enumerate() {
-        chunks.push(chunk.map_err(|error| NonFinite { index: index * CHUNK + error.index })?);
+    // Every chunk is written where it must be if all before it are as long as they can be, and
+    // then moved forward: a buffer of its own for each would cost more than its encoding.
+    let mut bytes = vec![0; payload_bytes_max(codec, values.len())];
+    let (header, body) = bytes.split_at_mut(payload::header_bytes(values.len().div_ceil(CHUNK)));
+    let slot = codec.chunk_bytes_max(CHUNK);
+    let parts = values.chunks(CHUNK).zip(body.chunks_mut(slot)).collect();
+    let coded = pool::map_with(pool, parts, Scratch::new, |scratch, (values, slot)| {
+        codec.encode_chunk(values, scratch, slot)
+    });
+    let mut lengths = Vec::with_capacity(coded.len());
+    let mut end = 0;
+    for (index, coded) in coded.into_iter().enumerate() {
+        let length = coded.map_err(|error| NonFinite { index: index * CHUNK + error.index })?;
+        body.copy_within(index * slot..index * slot + length, end);
+        end += length;
+        lengths.push(length);
     }
-    Ok(payload::assemble(codec, values.len(), &chunks))
+    payload::write_header(header, codec, values.len(), &lengths);
+    let total = header.len() + end;
+    bytes.truncate(total);
+    bytes.shrink_to_fit();
+    Ok(bytes)
 }
 
 /// The most bytes an honest payload of so many elements can have: a header that declares more is

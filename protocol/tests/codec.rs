@@ -297,7 +297,7 @@ fn decodes_totally(codec: Codec, bytes: &[u8], elements: usize) -> Result<(), Te
 
 /// A payload of one chunk.
 fn with_header(codec: Codec, elements: usize, chunk: &[u8]) -> Vec<u8> {
-    let number = Codec::ALL.iter().position(|&other| other == codec).unwrap();
+    let number = Codec::ALL.iter().position(|&other| other == codec).expect("ALL has all");
     let mut bytes = b"ATPL\x01".to_vec();
     bytes.push(number as u8);
     bytes.extend((elements as u32).to_le_bytes());
@@ -318,12 +318,13 @@ fn raw_bytes(codec: Codec, elements: usize) -> usize {
 }
 
 fn encode(codec: Codec, values: &[f32]) -> Vec<u8> {
-    codec::encode(codec, values, &Inline).unwrap()
+    codec::encode(codec, values, &Inline).expect("finite values")
 }
 
 fn decode(codec: Codec, bytes: &[u8], elements: usize) -> Vec<f32> {
     let mut out = vec![f32::NAN; elements];
-    Payload::open(bytes, codec, elements).unwrap().decode(&mut out, &Inline).unwrap();
+    let payload = Payload::open(bytes, codec, elements).expect("an honest payload");
+    payload.decode(&mut out, &Inline).expect("an honest payload");
     out
 }
 
@@ -352,7 +353,8 @@ fn normal(count: usize) -> Vec<f32> {
 }
 
 fn genesis_name(codec: Codec) -> String {
-    toml::Value::try_from(codec).unwrap().as_str().unwrap().to_owned()
+    let value = toml::Value::try_from(codec).expect("a unit variant");
+    value.as_str().expect("a unit variant is a string").to_owned()
 }
 
 #[derive(Debug)]

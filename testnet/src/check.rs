@@ -46,6 +46,8 @@ pub enum Event<'a> {
     Crashed(NodeIndex),
     /// An input is about to be handled.
     Input(NodeIndex, &'a Input),
+    /// An output left the engine. It is executed in its turn, perhaps after a write.
+    Decided(NodeIndex, &'a Output),
     /// An output is being executed.
     Output(NodeIndex, &'a Output),
     /// A fragment of a node's outer state was folded; these are its parameters.
@@ -63,6 +65,7 @@ impl Event<'_> {
             Self::Started(node)
             | Self::Crashed(node)
             | Self::Input(node, _)
+            | Self::Decided(node, _)
             | Self::Output(node, _)
             | Self::Folded(node, _, _)
             | Self::Served(node, _) => Some(*node),

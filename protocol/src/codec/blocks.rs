@@ -36,10 +36,10 @@ pub(super) fn magnitude<const BLOCK: usize>(values: &[f32; BLOCK]) -> Result<f32
             total[lane] += value;
         }
     }
-    if !total.iter().sum::<f32>().is_finite() {
+    if !reduce(total, |left, right| left + right).is_finite() {
         all_finite(values)?;
     }
-    Ok(largest.into_iter().fold(0.0, f32::max))
+    Ok(reduce(largest, |left, right| if left > right { left } else { right }))
 }
 
 /// The root of the mean square of the first `real` values, the rest being zeros.
@@ -53,7 +53,7 @@ pub(super) fn root_mean_square<const BLOCK: usize>(
             squares[lane] += part[lane] * part[lane];
         }
     }
-    let sum: f32 = squares.into_iter().sum();
+    let sum = reduce(squares, |left, right| left + right);
     let mean = if sum > 1e-30 && sum.is_finite() {
         f64::from(sum)
     } else {
@@ -73,11 +73,18 @@ pub(super) fn all_finite(values: &[f32]) -> Result<(), NonFinite> {
     }
 }
 
-/// `value` between `-bound` and `bound`, in the form that is two instructions.
-#[inline(always)]
-pub(super) fn clip(value: f32, bound: f32) -> f32 {
-    let value = if value < bound { value } else { bound };
-    if value > -bound { value } else { -bound }
+/// Combines halves until one is left: fewer steps that wait for each other than one by one. Not
+/// inlined, because compilers then split the vectors of the loop before it.
+#[inline(never)]
+fn reduce(mut lanes: [f32; LANES], combine: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            lanes[lane] = combine(lanes[lane], lanes[lane + width]);
+        }
+        width /= 2;
+    }
+    lanes[0]
 }
 
 /// Independent sums: enough to fill the vector units of any machine.

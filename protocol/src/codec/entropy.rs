@@ -15,17 +15,14 @@ pub(super) const fn bytes_max(raw: usize) -> usize {
     raw + (raw >> 8) + margin
 }
 
-/// Puts a frame that holds `raw` at the end of `out`.
-pub(super) fn compress(raw: &[u8], out: &mut Vec<u8>) {
-    let possible = "memory is there, the settings are constants and the buffer is large enough";
+/// What writes frames.
+pub(super) fn compressor() -> Compressor<'static> {
+    let possible = "there is memory, and the settings are constants";
     let mut compressor = Compressor::new(LEVEL).expect(possible);
     compressor
         .set_parameter(CParameter::LiteralCompressionMode(ParamSwitch::Enable))
         .expect(possible);
-    let start = out.len();
-    out.resize(start + bytes_max(raw.len()), 0);
-    let written = compressor.compress_to_buffer(raw, &mut out[start..]).expect(possible);
-    out.truncate(start + written);
+    compressor
 }
 
 /// What the frame holds, which must be `exact` bytes.

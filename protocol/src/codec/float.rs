@@ -6,6 +6,7 @@
 
 use super::entropy;
 use super::error::{NonFinite, PayloadError};
+use super::scratch::Scratch;
 use super::store::Store;
 
 /// The most bytes of a chunk of so many elements.
@@ -13,10 +14,14 @@ pub(super) fn bytes_max(elements: usize) -> usize {
     entropy::bytes_max(elements * 4)
 }
 
-/// The chunk of `values`.
-pub(super) fn encode(values: &[f32]) -> Result<Vec<u8>, NonFinite> {
-    let mut raw = vec![0; values.len() * 4];
-    let (lowest, second, third, exponents) = planes_mut(&mut raw);
+/// Writes the chunk of `values` to the front of `slot` and returns how long it is.
+pub(super) fn encode(
+    values: &[f32],
+    scratch: &mut Scratch,
+    slot: &mut [u8],
+) -> Result<usize, NonFinite> {
+    scratch.raw.resize(values.len() * 4, 0);
+    let (lowest, second, third, exponents) = planes_mut(&mut scratch.raw);
     let planes = lowest.iter_mut().zip(second).zip(third.iter_mut().zip(exponents.iter_mut()));
     for (&value, ((lowest, second), (third, exponent))) in values.iter().zip(planes) {
         [*lowest, *second, *third, *exponent] = value.to_bits().rotate_left(1).to_le_bytes();
@@ -24,9 +29,7 @@ pub(super) fn encode(values: &[f32]) -> Result<Vec<u8>, NonFinite> {
     if let Some(index) = not_finite(exponents) {
         return Err(NonFinite { index });
     }
-    let mut chunk = Vec::new();
-    entropy::compress(&raw, &mut chunk);
-    Ok(chunk)
+    Ok(scratch.compress(slot))
 }
 
 /// Stores the values of a chunk; if it is not a good one, nothing was stored.

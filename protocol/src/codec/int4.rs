@@ -5,6 +5,7 @@ use super::blocks;
 use super::error::{NonFinite, PayloadError};
 use super::nibbles;
 use super::scale::Scale;
+use super::scratch::Scratch;
 use super::store::Store;
 
 /// The most bytes of a chunk of so many elements.
@@ -12,9 +13,15 @@ pub(super) fn bytes_max(elements: usize) -> usize {
     nibbles::bytes_max::<BLOCK>(elements)
 }
 
-/// The chunk of `values`.
-pub(super) fn encode(values: &[f32]) -> Result<Vec<u8>, NonFinite> {
-    nibbles::encode::<BLOCK>(values, |block, _| Ok(Scale::above(blocks::magnitude(block)? / 7.0)))
+/// Writes the chunk of `values` to the front of `slot` and returns how long it is.
+pub(super) fn encode(
+    values: &[f32],
+    scratch: &mut Scratch,
+    slot: &mut [u8],
+) -> Result<usize, NonFinite> {
+    nibbles::encode::<BLOCK>(values, scratch, slot, |block, _| {
+        Ok(Scale::above(blocks::magnitude(block)? / 7.0))
+    })
 }
 
 /// Stores the values of a chunk; if it is not a good one, nothing was stored.

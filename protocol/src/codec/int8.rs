@@ -7,6 +7,7 @@ use super::blocks;
 use super::entropy;
 use super::error::{NonFinite, PayloadError};
 use super::scale::Scale;
+use super::scratch::Scratch;
 use super::store::Store;
 
 /// The most bytes of a chunk of so many elements.
@@ -14,10 +15,14 @@ pub(super) fn bytes_max(elements: usize) -> usize {
     entropy::bytes_max(raw_bytes(elements))
 }
 
-/// The chunk of `values`.
-pub(super) fn encode(values: &[f32]) -> Result<Vec<u8>, NonFinite> {
-    let mut raw = vec![0; raw_bytes(values.len())];
-    let (levels, scales) = raw.split_at_mut(values.len().div_ceil(BLOCK) * BLOCK);
+/// Writes the chunk of `values` to the front of `slot` and returns how long it is.
+pub(super) fn encode(
+    values: &[f32],
+    scratch: &mut Scratch,
+    slot: &mut [u8],
+) -> Result<usize, NonFinite> {
+    scratch.raw.resize(raw_bytes(values.len()), 0);
+    let (levels, scales) = scratch.raw.split_at_mut(values.len().div_ceil(BLOCK) * BLOCK);
     blocks::for_each::<BLOCK>(values, |index, block, _| {
         let scale = Scale::above(blocks::magnitude(block)? / CLIP).min(Scale::limit(DEEPEST));
         scales[index * Scale::BYTES..][..Scale::BYTES].copy_from_slice(&scale.bytes());
@@ -27,9 +32,7 @@ pub(super) fn encode(values: &[f32]) -> Result<Vec<u8>, NonFinite> {
         }
         Ok(())
     })?;
-    let mut chunk = Vec::new();
-    entropy::compress(&raw, &mut chunk);
-    Ok(chunk)
+    Ok(scratch.compress(slot))
 }
 
 /// Stores the values of a chunk; if it is not a good one, nothing was stored.
@@ -55,8 +58,9 @@ fn raw_bytes(elements: usize) -> usize {
 /// itself rounds (ties to even), and the low bits of the sum are the level.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "the level is in the eight low bits")]
+#[expect(clippy::manual_clamp, reason = "these are one instruction each, clamp is not")]
 fn level(scaled: f32) -> u8 {
-    (blocks::clip(scaled, CLIP) + ROUNDER).to_bits() as u8
+    (scaled.min(CLIP).max(-CLIP) + ROUNDER).to_bits() as u8
 }
 
 const BLOCK: usize = 128;

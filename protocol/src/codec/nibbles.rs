@@ -9,6 +9,7 @@ use super::blocks;
 use super::entropy;
 use super::error::{NonFinite, PayloadError};
 use super::scale::Scale;
+use super::scratch::Scratch;
 use super::store::Store;
 
 /// The most bytes of a chunk of so many elements.
@@ -16,22 +17,23 @@ pub(super) fn bytes_max<const BLOCK: usize>(elements: usize) -> usize {
     entropy::bytes_max(raw_bytes::<BLOCK>(elements))
 }
 
-/// The chunk of `values`, each block with the scale that `choose` gives it.
+/// Writes the chunk of `values`, each block with the scale that `choose` gives it, to the front
+/// of `slot` and returns how long it is.
 pub(super) fn encode<const BLOCK: usize>(
     values: &[f32],
+    scratch: &mut Scratch,
+    slot: &mut [u8],
     choose: impl Fn(&[f32; BLOCK], usize) -> Result<Scale, NonFinite>,
-) -> Result<Vec<u8>, NonFinite> {
-    let mut raw = vec![0; raw_bytes::<BLOCK>(values.len())];
-    let (levels, scales) = raw.split_at_mut(values.len().div_ceil(BLOCK) * (BLOCK / 2));
+) -> Result<usize, NonFinite> {
+    scratch.raw.resize(raw_bytes::<BLOCK>(values.len()), 0);
+    let (levels, scales) = scratch.raw.split_at_mut(values.len().div_ceil(BLOCK) * (BLOCK / 2));
     blocks::for_each::<BLOCK>(values, |index, block, real| {
         let scale = choose(block, real)?.min(Scale::limit(DEEPEST));
         scales[index * Scale::BYTES..][..Scale::BYTES].copy_from_slice(&scale.bytes());
         quantise(block, scale.inverse(), &mut levels[index * (BLOCK / 2)..][..BLOCK / 2]);
         Ok(())
     })?;
-    let mut chunk = Vec::new();
-    entropy::compress(&raw, &mut chunk);
-    Ok(chunk)
+    Ok(scratch.compress(slot))
 }
 
 /// Stores the values of a chunk; if it is not a good one, nothing was stored.
@@ -68,8 +70,11 @@ fn raw_bytes<const BLOCK: usize>(elements: usize) -> usize {
 #[inline(always)]
 fn quantise<const BLOCK: usize>(values: &[f32; BLOCK], inverse: f32, levels: &mut [u8]) {
     let (low, high) = values.split_at(BLOCK / 2);
-    for ((byte, &low), &high) in levels.iter_mut().zip(low).zip(high) {
-        *byte = (level(low * inverse) & 15) | (level(high * inverse) << 4);
+    let parts = low.as_chunks::<16>().0.iter().zip(high.as_chunks::<16>().0);
+    for (bytes, (low, high)) in levels.as_chunks_mut::<16>().0.iter_mut().zip(parts) {
+        for lane in 0..16 {
+            bytes[lane] = (level(low[lane] * inverse) & 15) | (level(high[lane] * inverse) << 4);
+        }
     }
 }
 
@@ -77,8 +82,9 @@ fn quantise<const BLOCK: usize>(values: &[f32; BLOCK], inverse: f32, levels: &mu
 /// fraction, so the addition itself rounds (ties to even).
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "only the four low bits are used")]
+#[expect(clippy::manual_clamp, reason = "these are one instruction each, clamp is not")]
 fn level(scaled: f32) -> u8 {
-    (blocks::clip(scaled, CLIP) + (ROUNDER + 8.0)).to_bits() as u8
+    (scaled.min(CLIP).max(-CLIP) + (ROUNDER + 8.0)).to_bits() as u8
 }
 
 #[inline(always)]

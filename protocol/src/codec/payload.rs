@@ -91,21 +91,15 @@ pub(super) const fn header_bytes(chunks: usize) -> usize {
     FIXED_BYTES + chunks * LENGTH_BYTES
 }
 
-/// The payload made of these chunks.
-pub(super) fn assemble(codec: Codec, elements: usize, chunks: &[Vec<u8>]) -> Vec<u8> {
-    let body: usize = chunks.iter().map(Vec::len).sum();
-    let mut bytes = Vec::with_capacity(header_bytes(chunks.len()) + body);
+/// Fills the header of a payload whose chunks have these lengths.
+pub(super) fn write_header(header: &mut [u8], codec: Codec, elements: usize, lengths: &[usize]) {
+    let mut bytes = Vec::with_capacity(header.len());
     bytes.extend(TAG);
     bytes.extend([VERSION, codec.id()]);
     bytes.extend(number(elements));
-    bytes.extend(number(chunks.len()));
-    for chunk in chunks {
-        bytes.extend(number(chunk.len()));
-    }
-    for chunk in chunks {
-        bytes.extend_from_slice(chunk);
-    }
-    bytes
+    bytes.extend(number(lengths.len()));
+    bytes.extend(lengths.iter().flat_map(|&length| number(length)));
+    header.copy_from_slice(&bytes);
 }
 
 fn check_fixed(

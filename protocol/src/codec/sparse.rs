@@ -12,6 +12,7 @@ use super::blocks;
 use super::entropy;
 use super::error::{NonFinite, PayloadError};
 use super::scale::Scale;
+use super::scratch::Scratch;
 use super::store::Store;
 use select::Selector;
 
@@ -20,11 +21,16 @@ pub(super) fn bytes_max(elements: usize) -> usize {
     fixed_bytes(elements) + entropy::bytes_max(gap_bytes_max(elements))
 }
 
-/// The chunk of `values`.
-pub(super) fn encode(values: &[f32]) -> Result<Vec<u8>, NonFinite> {
-    let mut chunk = vec![0; fixed_bytes(values.len())];
-    let (magnitudes, signs) = chunk.split_at_mut(magnitude_bytes(values.len()));
-    let mut gaps = Vec::with_capacity(gap_bytes_max(values.len()));
+/// Writes the chunk of `values` to the front of `slot` and returns how long it is.
+pub(super) fn encode(
+    values: &[f32],
+    scratch: &mut Scratch,
+    slot: &mut [u8],
+) -> Result<usize, NonFinite> {
+    let (fixed, frame) = slot.split_at_mut(fixed_bytes(values.len()));
+    let (magnitudes, signs) = fixed.split_at_mut(magnitude_bytes(values.len()));
+    signs.fill(0);
+    scratch.raw.clear();
     let mut selector = Selector::default();
     let mut kept_before = 0;
     blocks::for_each::<BLOCK>(values, |index, block, real| {
@@ -34,7 +40,7 @@ pub(super) fn encode(values: &[f32]) -> Result<Vec<u8>, NonFinite> {
         magnitudes[index * Levels::BYTES..][..Levels::BYTES].copy_from_slice(&levels.bytes());
         let mut next = 0;
         for (&position, number) in positions.iter().zip(kept_before..) {
-            push_gap(&mut gaps, position - next);
+            push_gap(&mut scratch.raw, position - next);
             next = position + 1;
             let two_bits = levels.code(block[usize::from(position)]);
             signs[number / 4] |= two_bits << (number % 4 * 2);
@@ -42,8 +48,7 @@ pub(super) fn encode(values: &[f32]) -> Result<Vec<u8>, NonFinite> {
         kept_before += positions.len();
         Ok(())
     })?;
-    entropy::compress(&gaps, &mut chunk);
-    Ok(chunk)
+    Ok(fixed.len() + scratch.compress(frame))
 }
 
 /// Stores the values of a chunk; if it is not a good one, nothing was stored.
@@ -215,10 +220,10 @@ mod tests {
     fn the_last_elements_of_a_block_can_be_kept() {
         let mut values = vec![0.0; BLOCK];
         values[BLOCK - KEPT..].fill(-3.0);
-        let chunk = encode(&values).unwrap();
-        assert!(chunk.len() <= bytes_max(values.len()));
+        let mut slot = vec![0xff; bytes_max(values.len())];
+        let length = encode(&values, &mut Scratch::new(), &mut slot).unwrap();
         let mut out = vec![1.0; BLOCK];
-        decode(&chunk, &mut out, Replace).unwrap();
+        decode(&slot[..length], &mut out, Replace).unwrap();
         assert_eq!(out, values);
     }
 }

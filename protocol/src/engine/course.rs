@@ -201,7 +201,11 @@ impl Course {
     /// Own payloads that are captured and not in the head.
     pub(super) fn pending(&self) -> Vec<ContentId> {
         let above = self.own.range(self.head.version + 1..).map(|(_, own)| own.payload());
-        self.excluded.iter().copied().chain(above).collect()
+        let checking = match self.capture {
+            Some(Capture::Checking { payload, .. }) => Some(payload),
+            _ => None,
+        };
+        self.excluded.iter().copied().chain(above).chain(checking).collect()
     }
 
     /// Counts a step.

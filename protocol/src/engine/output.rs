@@ -87,7 +87,8 @@ pub enum Output {
         fragment: FragmentId,
         /// The version of the head.
         version: Version,
-        /// All own payloads that are captured and not in that version.
+        /// All own payloads that are captured and not in that version. One whose
+        /// `Input::Captured` the engine had not handled yet is pending too: the driver adds it.
         pending: Vec<ContentId>,
         /// Own payloads whose content returns to fresh now.
         reissued: Vec<ContentId>,

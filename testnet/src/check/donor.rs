@@ -36,7 +36,7 @@ impl Checker for Donor {
                 }
                 Ok(())
             }
-            Event::Output(_, output) => self.output(world, node, output),
+            Event::Decided(_, output) => self.output(world, node, output),
             _ => Ok(()),
         }
     }
@@ -110,16 +110,16 @@ mod tests {
             Output::Send { to: world.node_id(1), bytes: HISTORY.to_vec() },
         ];
         for output in &outputs {
-            assert!(checker.observe(&world, &Event::Output(0, output)).is_err(), "{output:?}");
+            assert!(checker.observe(&world, &Event::Decided(0, output)).is_err(), "{output:?}");
         }
         let served = Event::Served(0, ContentId([1; 32]));
         assert!(checker.observe(&world, &served).is_err());
-        assert_eq!(checker.observe(&world, &Event::Output(0, &world.persist(1, 1, 100))), Ok(()));
+        assert_eq!(checker.observe(&world, &Event::Decided(0, &world.persist(1, 1, 100))), Ok(()));
         let risen = Output::Report(Report::Standing(Standing::CaughtUp));
-        assert_eq!(checker.observe(&world, &Event::Output(0, &risen)), Ok(()));
+        assert_eq!(checker.observe(&world, &Event::Decided(0, &risen)), Ok(()));
         world.standings[0] = Standing::CaughtUp;
         for output in &outputs {
-            assert_eq!(checker.observe(&world, &Event::Output(0, output)), Ok(()));
+            assert_eq!(checker.observe(&world, &Event::Decided(0, output)), Ok(()));
         }
         assert_eq!(checker.observe(&world, &served), Ok(()));
     }

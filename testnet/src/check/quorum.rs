@@ -44,7 +44,7 @@ impl Checker for Quorum {
 
     fn observe(&mut self, world: &dyn World, event: &Event<'_>) -> Result<(), String> {
         self.heard.observe(world, event);
-        let Event::Output(node, output) = event else { return Ok(()) };
+        let Event::Decided(node, output) = event else { return Ok(()) };
         if !world.is_honest(*node) {
             return Ok(());
         }
@@ -220,7 +220,7 @@ mod tests {
         let mut checker = Quorum::new(RUN);
         for node in 0..2 {
             let output = world.persist(node, 1, 100);
-            assert_eq!(checker.observe(world, &Event::Output(0, &output)), Ok(()));
+            assert_eq!(checker.observe(world, &Event::Decided(0, &output)), Ok(()));
         }
         for node in 1..=others {
             let bytes = world.frontier(node, 1, 0);
@@ -236,7 +236,7 @@ mod tests {
         let mut world = FakeWorld::new(6);
         let mut checker = seen(&mut world, 3);
         let good = close(2, 2, waited(400));
-        assert_eq!(checker.observe(&world, &Event::Output(0, &good)), Ok(()));
+        assert_eq!(checker.observe(&world, &Event::Decided(0, &good)), Ok(()));
         for bad in [
             close(1, 2, waited(400)),
             close(1, 1, waited(400)),
@@ -246,7 +246,7 @@ mod tests {
             close(2, 2, CloseReason::Everyone),
             close(2, 2, CloseReason::Peers { closed: 0 }),
         ] {
-            assert!(checker.observe(&world, &Event::Output(0, &bad)).is_err(), "{bad:?}");
+            assert!(checker.observe(&world, &Event::Decided(0, &bad)).is_err(), "{bad:?}");
         }
     }
 
@@ -255,8 +255,8 @@ mod tests {
         let mut world = FakeWorld::new(6);
         let mut checker = seen(&mut world, 5);
         let claimed = close(2, 2, waited(400));
-        assert!(checker.observe(&world, &Event::Output(0, &claimed)).is_err());
+        assert!(checker.observe(&world, &Event::Decided(0, &claimed)).is_err());
         world.now = Time(60_000);
-        assert_eq!(checker.observe(&world, &Event::Output(0, &claimed)), Ok(()));
+        assert_eq!(checker.observe(&world, &Event::Decided(0, &claimed)), Ok(()));
     }
 }

@@ -28,7 +28,7 @@ impl Checker for Stability {
 
     fn observe(&mut self, world: &dyn World, event: &Event<'_>) -> Result<(), String> {
         self.heard.observe(world, event);
-        let Event::Output(node, Output::Report(Report::Stable { fragment, version, forced })) =
+        let Event::Decided(node, Output::Report(Report::Stable { fragment, version, forced })) =
             event
         else {
             return Ok(());
@@ -82,10 +82,10 @@ mod tests {
             Output::Report(Report::Stable { fragment: FragmentId(0), version, forced })
         };
         world.now = Time(20_000);
-        assert_eq!(checker.observe(&world, &Event::Output(0, &stable(2, false))), Ok(()));
-        assert!(checker.observe(&world, &Event::Output(0, &stable(3, false))).is_err());
-        assert_eq!(checker.observe(&world, &Event::Output(0, &stable(3, true))), Ok(()));
+        assert_eq!(checker.observe(&world, &Event::Decided(0, &stable(2, false))), Ok(()));
+        assert!(checker.observe(&world, &Event::Decided(0, &stable(3, false))).is_err());
+        assert_eq!(checker.observe(&world, &Event::Decided(0, &stable(3, true))), Ok(()));
         world.now = Time(70_000);
-        assert_eq!(checker.observe(&world, &Event::Output(0, &stable(3, false))), Ok(()));
+        assert_eq!(checker.observe(&world, &Event::Decided(0, &stable(3, false))), Ok(()));
     }
 }

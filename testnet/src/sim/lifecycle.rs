@@ -77,7 +77,12 @@ impl World {
         Ok(Part {
             head: base.params().into(),
             fold: Fold::new(shape, &self.shared.genesis, base.as_ref().clone()),
-            ownership: Ownership::restore(state.disk.records(), state.id, fragment),
+            ownership: Ownership::restore(
+                state.ownerships.get(fragment.index()),
+                state.disk.records(),
+                state.id,
+                fragment,
+            ),
             captures: 0,
             jobs: VecDeque::new(),
         })
@@ -205,7 +210,10 @@ impl Simulation<'_> {
     }
 
     fn end_life(&mut self, node: NodeIndex) {
-        self.world.nodes[node].running = None;
+        let state = &mut self.world.nodes[node];
+        if let Some(running) = state.running.take() {
+            state.ownerships = running.parts.into_iter().map(|part| part.ownership).collect();
+        }
         self.observer.see(&self.world, &Event::Crashed(node));
         self.look_around(node, 100, 3000);
     }

@@ -34,6 +34,8 @@ pub(super) struct Node {
     pub(super) left: bool,
     /// Whether it crashes in its next write, and whether that write is torn.
     pub(super) doomed: Option<bool>,
+    /// What was known of its own contributions when it stopped, by fragment.
+    pub(super) ownerships: Vec<Ownership>,
     /// Speed of its clock in thousandths.
     pub(super) clock_permille: u32,
     pub(super) running: Option<Running>,
@@ -131,6 +133,7 @@ impl Node {
             life: 0,
             left: false,
             doomed: None,
+            ownerships: Vec::new(),
             clock_permille: 1000,
             running: None,
         }

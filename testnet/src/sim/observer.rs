@@ -102,7 +102,11 @@ impl<'t> Observer<'t> {
     }
 
     fn write(&mut self, at: Time, event: &Event<'_>) {
-        let Some(trace) = &mut self.trace else { return };
+        // What is decided is written when it is executed.
+        let Some(trace) = self.trace.as_mut().filter(|_| !matches!(event, Event::Decided(..)))
+        else {
+            return;
+        };
         let message = |bytes: &[u8]| match Message::decode(bytes) {
             Ok(message) => format!("{message:?}"),
             Err(error) => format!("{} bytes, {error}", bytes.len()),

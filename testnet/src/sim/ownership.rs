@@ -23,9 +23,16 @@ pub(super) struct Ownership {
 }
 
 impl Ownership {
-    /// What the records of `own` say about `fragment`.
-    pub(super) fn restore(records: &[Record], own: NodeId, fragment: FragmentId) -> Self {
-        let mut ownership = Self::default();
+    /// What the records of `own` say about `fragment`. Records of own contributions are pruned
+    /// one day, so what was known `before` the restart is still needed.
+    pub(super) fn restore(
+        before: Option<&Self>,
+        records: &[Record],
+        own: NodeId,
+        fragment: FragmentId,
+    ) -> Self {
+        let known = before.map(|before| before.own.clone()).unwrap_or_default();
+        let mut ownership = Self { own: known, ..Self::default() };
         for record in records {
             ownership.persisted(record, own, fragment);
             if let Record::Stable { fragment: of, entry, .. } = record

@@ -215,10 +215,10 @@ impl Simulation<'_> {
 
     /// Takes all outputs, and binds adoptions to the head as the engine knows it now.
     pub(super) fn drain(&mut self, node: NodeIndex) {
-        let own = self.world.nodes[node].id;
-        let Some(running) = &mut self.world.nodes[node].running else { return };
-        let Mind::Engine(engine) = &mut running.mind else { return };
-        while let Some(output) = engine.poll_output() {
+        while let Some(output) = self.decide(node) {
+            self.observer.see(&self.world, &Event::Decided(node, &output));
+            let own = self.world.nodes[node].id;
+            let Some(running) = &mut self.world.nodes[node].running else { return };
             let mut known = None;
             match &output {
                 Output::Adopt { fragment, .. } => {
@@ -238,6 +238,10 @@ impl Simulation<'_> {
             }
             running.tasks.push_back(Task { output, known });
         }
+    }
+
+    fn decide(&mut self, node: NodeIndex) -> Option<Output> {
+        self.world.nodes[node].running.as_mut()?.engine_mut()?.poll_output()
     }
 
     fn timer(&mut self, node: NodeIndex) {
