@@ -25,6 +25,8 @@ pub(super) struct Heard {
 pub(super) struct Peer {
     /// When it was last heard.
     pub(super) at: Time,
+    /// Since when it takes part with an island, as far as this node was told.
+    pub(super) since: Time,
     /// Whether it said goodbye after that.
     pub(super) gone: bool,
     order: (u64, u64),
@@ -94,6 +96,7 @@ impl Heard {
         let peers = self.peers.entry(node).or_default();
         let peer = peers.entry(frontier.node).or_insert_with(|| Peer {
             at: world.now(),
+            since: world.now(),
             gone: false,
             order: (0, 0),
             takes_part: false,
@@ -108,7 +111,11 @@ impl Heard {
         peer.order = order;
         peer.at = world.now();
         peer.gone = false;
-        peer.takes_part = frontier.trains && frontier.standing == Standing::CaughtUp;
+        let takes_part = frontier.trains && frontier.standing == Standing::CaughtUp;
+        if takes_part && !peer.takes_part {
+            peer.since = world.now();
+        }
+        peer.takes_part = takes_part;
         for (offset, entry) in (0u16..).zip(&frontier.entries) {
             let fragment = FragmentId(frontier.first.0.saturating_add(offset));
             // While it folds a late contribution a node speaks of its base only; what it had

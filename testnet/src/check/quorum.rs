@@ -1,10 +1,11 @@
 //! No round closes below quorum, and none before its grace window is over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use atoll_protocol::engine::{CloseReason, Output, Record, Report};
-use atoll_protocol::genesis::Rounds;
-use atoll_protocol::id::{NodeId, RoundId, RunId};
+use atoll_protocol::frontier::Standing;
+use atoll_protocol::genesis::{RosterPolicy, Rounds};
+use atoll_protocol::id::{NodeId, RoundId, RunId, Version};
 use atoll_protocol::time::{Span, Time};
 
 use super::heard::Heard;
@@ -16,13 +17,23 @@ pub struct Quorum {
     heard: Heard,
     /// When each author's contribution to a round was here.
     arrivals: BTreeMap<NodeIndex, BTreeMap<RoundId, BTreeMap<NodeId, Time>>>,
+    /// Whom each node has reason to refuse.
+    refused: BTreeMap<NodeIndex, BTreeSet<NodeId>>,
+    /// The last round that each node knows another to be invited to.
+    invited: BTreeMap<NodeIndex, BTreeMap<NodeId, Version>>,
     checks: u64,
 }
 
 impl Quorum {
     /// For contributions to `run`.
     pub fn new(run: RunId) -> Self {
-        Self { heard: Heard::new(run), arrivals: BTreeMap::new(), checks: 0 }
+        Self {
+            heard: Heard::new(run),
+            arrivals: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            invited: BTreeMap::new(),
+            checks: 0,
+        }
     }
 }
 
@@ -42,6 +53,20 @@ impl Checker for Quorum {
                 let rounds = self.arrivals.entry(*node).or_default();
                 let authors = rounds.entry(signed.body.round_id()).or_default();
                 authors.entry(signed.body.author).or_insert(world.now());
+                Ok(())
+            }
+            Output::Persist(Record::Evidence(evidence)) => {
+                self.refused.entry(*node).or_default().insert(evidence.author());
+                Ok(())
+            }
+            Output::Persist(Record::Revocation(revocation)) => {
+                self.refused.entry(*node).or_default().insert(revocation.body.node);
+                Ok(())
+            }
+            Output::Persist(Record::Invite(invite)) => {
+                let invited = self.invited.entry(*node).or_default();
+                let last = invited.entry(invite.body.node).or_default();
+                *last = (*last).max(invite.body.last_round);
                 Ok(())
             }
             Output::Prune { fragment, through, .. } => {
@@ -79,10 +104,14 @@ impl Quorum {
         let mut arrivals: Vec<Time> =
             authors.into_iter().flat_map(BTreeMap::values).copied().collect();
         arrivals.sort_unstable();
-        // The engine may know an island dead a moment before we do, and it may have been told
-        // of one just now: only islands that were heard half an alive window ago surely count.
-        let surely = self.heard.islands(world, node, Span(rounds.alive_ms / 2));
-        let own = u32::from(world.trains(node));
+        // The decision was made before this report came out: only islands that spoke within half
+        // an alive window, and have taken part for a while, surely counted then.
+        let mut surely = self.heard.islands(world, node, Span(rounds.alive_ms / 2));
+        surely.retain(|(island, peer)| {
+            world.now().since(peer.since) >= SETTLED && self.admits(world, node, island, round)
+        });
+        let caught_up = world.standing(node) == Some(Standing::CaughtUp);
+        let own = u32::from(world.trains(node) && caught_up);
         let live = u32::try_from(surely.len()).unwrap_or(u32::MAX).saturating_add(own);
         let least = needed(rounds, live);
         if have < need || need < needed(rounds, 0) {
@@ -124,6 +153,22 @@ impl Quorum {
     }
 }
 
+impl Quorum {
+    /// Whether `node` knows that `island` may contribute to `round`.
+    fn admits(&self, world: &dyn World, node: NodeIndex, island: &NodeId, round: RoundId) -> bool {
+        let refused = self.refused.get(&node).is_some_and(|refused| refused.contains(island));
+        let listed = match &world.genesis().roster {
+            RosterPolicy::Open => true,
+            RosterPolicy::Closed { nodes, .. } => nodes.contains(island),
+            RosterPolicy::Invite { .. } => {
+                let last = self.invited.get(&node).and_then(|invited| invited.get(island));
+                last.is_some_and(|last| round.number <= *last)
+            }
+        };
+        listed && !refused
+    }
+}
+
 fn grace(rounds: &Rounds, waited: Span, window: Span, since: Span) -> Result<(), String> {
     if waited < window || window.0 < rounds.grace_ms_min || window.0 > rounds.grace_ms_max {
         return Err(format!(
@@ -147,6 +192,9 @@ fn needed(rounds: &Rounds, live: u32) -> u32 {
     u32::try_from(share).unwrap_or(u32::MAX).max(rounds.quorum_min).max(1)
 }
 
+/// How long a node must have known an island for it to count surely: longer than any write that
+/// holds outputs back.
+const SETTLED: Span = Span::seconds(3);
 /// What rounding and the time between an input and its outputs may add.
 const CLOCK_SLACK_MS: u64 = 50;
 
@@ -179,7 +227,7 @@ mod tests {
             let input = Input::Received { from: world.node_id(node), bytes, receipt: 0 };
             assert_eq!(checker.observe(world, &Event::Input(0, &input)), Ok(()));
         }
-        world.now = Time(500);
+        world.now = Time(3500);
         checker
     }
 
@@ -194,7 +242,7 @@ mod tests {
             close(1, 1, waited(400)),
             close(3, 2, waited(400)),
             close(2, 2, waited(0)),
-            close(2, 2, waited(900)),
+            close(2, 2, waited(90_000)),
             close(2, 2, CloseReason::Everyone),
             close(2, 2, CloseReason::Peers { closed: 0 }),
         ] {
