@@ -97,7 +97,9 @@ impl Engine {
         let mut payloads = Vec::new();
         for admitted in self.ledger.prune(fragment, through) {
             let header = admitted.header();
-            if self.release(&header.payload) && header.author != self.me {
+            // A peer may announce the same bytes for another round.
+            let awaited = self.awaiting.contains_key(&header.payload);
+            if self.release(&header.payload) && !awaited && header.author != self.me {
                 payloads.push(header.payload);
             }
         }
