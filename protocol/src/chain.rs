@@ -95,9 +95,11 @@ impl Chain {
         self.link(version).map(|link| &link.entry)
     }
 
-    /// Whether the history has this trail and digest at `version`.
-    pub fn holds(&self, version: Version, trail: Trail, digest: ContentId) -> bool {
-        self.link(version).is_some_and(|link| link.trail == trail && link.entry.digest == digest)
+    /// Whether the history has this trail, digest and merged weight at `version`.
+    pub fn holds(&self, version: Version, trail: Trail, digest: ContentId, weight: u64) -> bool {
+        self.link(version).is_some_and(|link| {
+            link.trail == trail && link.entry.digest == digest && link.weight == weight
+        })
     }
 
     /// Whether `round` merged `contribution`; none if the round is too old or not stable.

@@ -104,7 +104,10 @@ impl Candidate {
 fn support(peers: &[(NodeId, &Chain)], candidate: &Candidate) -> usize {
     peers
         .iter()
-        .filter(|(_, chain)| chain.holds(candidate.version, candidate.trail, candidate.digest))
+        .filter(|(_, chain)| {
+            let Candidate { version, trail, digest, weight } = *candidate;
+            chain.holds(version, trail, digest, weight)
+        })
         .count()
 }
 
@@ -171,6 +174,16 @@ mod tests {
         let extended = grow(honest.clone(), &[(9, 1 << 40)]);
         let peers = [&honest, &honest, &honest, &honest, &honest, &honest, &extended];
         assert_eq!(decide(&honest, &peers, 8), Choice::Keep);
+    }
+
+    #[test]
+    fn a_claimed_root_weight_gains_no_support() {
+        let heavy = grow(root(), &[(1, 10), (2, 30)]);
+        let light = grow(root(), &[(1, 10), (3, 10)]);
+        let mut history = light.to_history();
+        history.root_weight = 1 << 40;
+        let lied = Chain::from_history(&history).unwrap();
+        assert_eq!(decide(&heavy, &[&heavy, &light, &light, &lied], 5), Choice::Keep);
     }
 
     #[test]

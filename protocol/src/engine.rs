@@ -35,7 +35,9 @@ use crate::frontier::Standing;
 use crate::genesis::Genesis;
 use crate::id::{ContentId, FragmentId, NodeId, RoundId, RunId, Trail, Version};
 use crate::ledger::Ledger;
-use crate::limits::{FETCHES_MAX, OUTBOX_MAX, PEERS_MAX, REFUSED_MAX, WANTS_MAX};
+use crate::limits::{
+    FETCHES_MAX, OUTBOX_MAX, PEERS_MAX, REFUSED_MAX, ROUND_AUTHORS_MAX, ROUNDS_AHEAD_MAX, WANTS_MAX,
+};
 use crate::peers::Peers;
 use crate::planted::{Bug, Planted};
 use crate::rng::Rng;
@@ -159,6 +161,10 @@ pub struct Engine {
     rng: Rng,
     standing: Standing,
     leaving: bool,
+    /// Whether this engine went on from records.
+    restored: bool,
+    /// Whether this node was there when the run began.
+    founder: bool,
     started: Time,
     now: Time,
     heartbeat_at: Time,
@@ -169,6 +175,8 @@ pub struct Engine {
     transfer: Smoothed,
     /// When a peer was last told our ledger digests of a fragment.
     summarised: BTreeMap<(NodeId, FragmentId), Time>,
+    /// When a peer was last sent our history of a fragment.
+    served: BTreeMap<(NodeId, FragmentId), Time>,
     roster_asked: Time,
     receipts: BTreeMap<RoundId, (u32, u32)>,
 }
@@ -196,6 +204,7 @@ impl Engine {
             Input::Stabilised { fragment, version, digest } => {
                 self.stabilised(fragment, version, digest);
             }
+            Input::Failed { fragment, missing } => self.failed(fragment, missing),
             Input::Installed { fragment, content, good } => {
                 self.installed(fragment, content, good);
             }
@@ -271,12 +280,9 @@ impl Engine {
 
     /// Sizes of the bounded structures, with their limits.
     pub fn sizes(&self) -> Vec<(&'static str, usize, usize)> {
-        let window: usize = self
-            .courses
-            .iter()
-            .map(|course| course.trails.len() + crate::limits::ROUNDS_AHEAD_MAX as usize)
-            .sum();
-        let slots = window * crate::limits::ROUND_AUTHORS_MAX;
+        // A node that follows far behind holds what is above its base and what is ahead of it.
+        let window = 3 * self.config.genesis.rounds.horizon + ROUNDS_AHEAD_MAX;
+        let slots = self.courses.len() * window as usize * ROUND_AUTHORS_MAX;
         vec![
             ("outbox", self.outbox.len(), OUTBOX_MAX * 2),
             ("peers", self.peers.len(), PEERS_MAX),
@@ -286,6 +292,7 @@ impl Engine {
             ("ledger", self.ledger.len(), slots),
             ("candidates", self.candidates.len(), slots),
             ("summaries", self.summarised.len(), PEERS_MAX * self.courses.len()),
+            ("served", self.served.len(), PEERS_MAX * self.courses.len()),
         ]
     }
 

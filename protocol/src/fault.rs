@@ -36,7 +36,7 @@ pub enum Fault {
     Withheld,
     /// Bytes that do not have the hash they were asked for by.
     WrongContent,
-    /// A history that contradicts itself or the frontier of its sender.
+    /// A history that cannot be one: too long, or past any version.
     BadHistory,
     /// More messages than a peer may send.
     Flood,

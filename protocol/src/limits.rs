@@ -53,9 +53,9 @@ pub const HEADERS_PER_MESSAGE_MAX: usize = 256;
 pub const OUTBOX_MAX: usize = 64 * 1024;
 
 /// Messages a peer may send in a burst, and how many it regains each second.
-pub const PEER_BURST: u64 = 512;
+pub const PEER_BURST: u64 = 4096;
 /// See [`PEER_BURST`].
-pub const PEER_MESSAGES_PER_SECOND: u64 = 128;
+pub const PEER_MESSAGES_PER_SECOND: u64 = 1024;
 
 const _: () = assert!(GOSSIP_BYTES_MAX < MESSAGE_BYTES_MAX);
 const _: () = assert!(HEADERS_PER_MESSAGE_MAX * 512 < MESSAGE_BYTES_MAX);

@@ -12,7 +12,7 @@ use crate::limits::{GOSSIP_BYTES_MAX, MESSAGE_BYTES_MAX};
 use crate::roster::{Invite, Revocation};
 use crate::wire::{self, WireError};
 
-/// One message. The first seven are gossiped to all, the others go from node to node.
+/// One message. The first six are gossiped to all, the others go from node to node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
     /// A contribution exists.

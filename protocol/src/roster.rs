@@ -151,6 +151,6 @@ impl Roster {
             bytes.push(b'e');
             bytes.extend_from_slice(&node.0);
         }
-        crypto::hash(Domain::Invite, &[&bytes])
+        crypto::hash(Domain::Roster, &[&bytes])
     }
 }

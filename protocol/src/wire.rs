@@ -32,7 +32,7 @@ pub enum WireError {
 /// The one encoding of `value`.
 pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     bincode::serde::encode_to_vec(value, config())
-        .expect("wire types hold only integers, arrays and vectors of them")
+        .expect("wire types hold nothing that cannot be encoded")
 }
 
 /// The value that `bytes` encode, if they are exactly its encoding and at most `max` long.

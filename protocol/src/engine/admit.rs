@@ -62,6 +62,7 @@ impl Engine {
         if self.ledger.equivocated(&evidence.author()) {
             return Ok(Verdict::Ignore);
         }
+        self.roster.admits(&evidence.author(), evidence.round())?;
         if !evidence.holds(self.run) {
             return Err(Fault::BadEvidence);
         }
@@ -85,6 +86,7 @@ impl Engine {
                 }
                 fragments.into_iter().for_each(|fragment| self.check(content, fragment));
                 self.snapshot_stored(content);
+                self.found(content);
             }
             Ended::Withheld => {
                 let author = self.awaiting.get(&content).and_then(|keys| keys.first());

@@ -29,6 +29,10 @@ impl Engine {
         if self.now.since(self.started) < wait || self.courses.iter().any(lacks) {
             return;
         }
+        if self.courses.iter().all(|course| course.version == 0) && !self.restored {
+            // There is no history yet that somebody out of reach could have a part in.
+            self.founder = true;
+        }
         self.standing = Standing::CaughtUp;
         self.report(Report::Standing(Standing::CaughtUp));
         self.hurry_heartbeat();
@@ -103,7 +107,7 @@ impl Engine {
     }
 
     /// How many nodes must say a thing for it to be believed.
-    fn need(&self) -> usize {
+    pub(super) fn need(&self) -> usize {
         let live = self.heard_count();
         support_need(live, live)
     }
@@ -119,13 +123,15 @@ impl Engine {
         versions.get(self.need() - 1).copied().unwrap_or(0)
     }
 
-    fn speakers(&self) -> impl Iterator<Item = (&NodeId, &Peer)> {
+    pub(super) fn speakers(&self) -> impl Iterator<Item = (&NodeId, &Peer)> {
         let alive = Span(self.config.genesis.rounds.alive_ms);
         self.peers.within(alive, self.now).filter(|(node, _)| self.counts(node))
     }
 
-    fn counts(&self, node: &NodeId) -> bool {
-        !self.ledger.equivocated(node) && self.roster.admits(node, 1).is_ok()
+    /// Whether a node's word counts: it may contribute to the rounds that are open.
+    pub(super) fn counts(&self, node: &NodeId) -> bool {
+        let open = self.courses.iter().map(|course| course.version).min().unwrap_or(0) + 1;
+        !self.ledger.equivocated(node) && self.roster.admits(node, open).is_ok()
     }
 }
 

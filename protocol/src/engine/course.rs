@@ -23,6 +23,8 @@ pub(super) struct Course {
     pub(super) head: Head,
     /// The cuts changed since the head was materialised.
     pub(super) dirty: bool,
+    /// A payload of the ledger that this node lost; nothing can be folded without it.
+    pub(super) lost: Option<ContentId>,
     /// What the driver is doing for this fragment; one thing at a time.
     pub(super) job: Option<Job>,
     /// Something happened that may close, open, capture, fold or settle.
@@ -31,8 +33,6 @@ pub(super) struct Course {
     pub(super) quorate_at: Option<Time>,
     /// When the open round's grace window ends.
     pub(super) closes_at: Option<Time>,
-    /// The round that others have opened.
-    pub(super) opened: Version,
     /// The driver was asked to capture, or the captured payload is being checked.
     pub(super) capture: Option<Capture>,
     /// The version the island trains from.
@@ -135,11 +135,11 @@ impl Course {
             trails: Vec::new(),
             head,
             dirty: false,
+            lost: None,
             job: None,
             awake: true,
             quorate_at: None,
             closes_at: None,
-            opened: 0,
             capture: None,
             adopted: 0,
             own: BTreeMap::new(),

@@ -66,6 +66,11 @@ impl Engine {
         }
         let verified = signed.verify(self.run).ok_or(Fault::BadSignature)?;
         let frontier = verified.body();
+        if !self.counts(&frontier.node) {
+            // It may hold an invitation that we have not seen.
+            self.compare_rosters(frontier);
+            return Ok(Verdict::Ignore);
+        }
         if !self.peers.heard(frontier, self.now) {
             return Ok(Verdict::Ignore);
         }

@@ -85,6 +85,14 @@ pub enum Input {
         /// Its digest.
         digest: ContentId,
     },
+    /// The fold or the move of the base could not be done: a payload that was stored is gone or
+    /// broken. It is fetched again.
+    Failed {
+        /// Which fragment.
+        fragment: FragmentId,
+        /// The payload.
+        missing: ContentId,
+    },
     /// A snapshot is the new base and head, as `Output::Install` asked, and is durable.
     Installed {
         /// Which fragment.

@@ -9,8 +9,10 @@ use crate::engine::{Engine, Output, Record, Report};
 use crate::fault::{Fault, Verdict};
 use crate::frontier::Standing;
 use crate::id::{ContentId, FragmentId, NodeId, Version};
+use crate::limits::PEERS_MAX;
 use crate::message::Message;
 use crate::planted::Bug;
+use crate::time::Span;
 
 impl Engine {
     /// Asks for histories where peers hold other stable rounds than we do.
@@ -47,7 +49,15 @@ impl Engine {
         fragment: FragmentId,
     ) -> Result<Verdict, Fault> {
         let course = self.courses.get(fragment.index()).ok_or(Fault::Malformed)?;
-        if self.standing == Standing::CaughtUp || self.planted(Bug::DonorNotCaughtUp) {
+        let due = self
+            .served
+            .get(&(from, fragment))
+            .is_none_or(|last| self.now >= last.after(Span(self.heartbeat_span().0 / 2)));
+        if due && (self.standing == Standing::CaughtUp || self.planted(Bug::DonorNotCaughtUp)) {
+            if self.served.len() >= PEERS_MAX * self.courses.len() {
+                self.served.pop_first();
+            }
+            self.served.insert((from, fragment), self.now);
             let bytes = Message::History(course.chain.to_history()).encode();
             self.outbox.push(Output::Send { to: from, bytes });
         }
@@ -62,8 +72,7 @@ impl Engine {
             return Err(Fault::Malformed);
         }
         let chain = Chain::from_history(history)?;
-        let known = self.roster.admits(&from, 1).is_ok() && !self.ledger.equivocated(&from);
-        if !known || self.ahead_of(fragment).is_empty() {
+        if !self.counts(&from) || self.ahead_of(fragment).is_empty() {
             return Ok(Verdict::Ignore);
         }
         let course = &mut self.courses[index];
@@ -146,10 +155,10 @@ impl Engine {
         self.head_is_base(fragment);
         let course = &mut self.courses[fragment.index()];
         course.dirty = false;
+        course.lost = None;
         course.excluded.clear();
         course.quorate_at = None;
         course.closes_at = None;
-        course.opened = course.opened.min(course.version);
         let version = course.version;
         let history = course.chain.to_history();
         let settled = course.tokens.settled;
@@ -157,7 +166,6 @@ impl Engine {
         self.report(Report::Installed { fragment, version, reissued, orphaned });
         self.prune(fragment);
         self.adopt(fragment);
-        self.reopen(fragment);
         self.try_catch_up();
         self.hurry_heartbeat();
     }
@@ -221,16 +229,6 @@ impl Engine {
             }
         }
         (reissued, orphaned)
-    }
-
-    /// Rounds that were closed in the lost history are open again.
-    fn reopen(&mut self, fragment: FragmentId) {
-        let course = &mut self.courses[fragment.index()];
-        let next = course.version + 1;
-        let round = crate::id::RoundId { fragment, number: next };
-        if self.ledger.round(round).any(|admitted| admitted.header().author != self.me) {
-            self.courses[fragment.index()].opened = next;
-        }
     }
 
     fn give_up_install(&mut self, fragment: FragmentId) {

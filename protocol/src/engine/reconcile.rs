@@ -33,6 +33,11 @@ impl Engine {
                 self.summarise(frontier.node, fragment);
             }
         }
+        self.compare_rosters(frontier);
+    }
+
+    /// Asks a connected peer for its roster records if they differ from ours.
+    pub(super) fn compare_rosters(&mut self, frontier: &Frontier) {
         if frontier.roster != self.roster_digest()
             && self.is_connected(&frontier.node)
             && self.now >= self.roster_asked.after(self.heartbeat_span())
@@ -48,7 +53,7 @@ impl Engine {
         let Some(course) = self.courses.get(theirs.fragment.index()) else {
             return Err(Fault::Malformed);
         };
-        if theirs.rounds.len() > HORIZON_MAX as usize {
+        if theirs.rounds.len() > 3 * HORIZON_MAX as usize {
             return Err(Fault::Malformed);
         }
         if theirs.base >= self.round_max(theirs.fragment) {
@@ -71,7 +76,7 @@ impl Engine {
             lacking |= their_digest != empty_round();
             headers.extend(self.ledger.round(round).map(Admitted::signed).cloned());
         }
-        for page in headers.chunks(HEADERS_PER_MESSAGE_MAX) {
+        for page in headers.chunks(HEADERS_PER_MESSAGE_MAX).take(HEADER_PAGES) {
             let bytes = Message::Headers(page.to_vec()).encode();
             self.outbox.push(Output::Send { to: from, bytes });
         }
@@ -102,10 +107,12 @@ impl Engine {
 
     /// Sends what stewards and equivocators have signed.
     pub(super) fn roster_asked(&mut self, from: NodeId) -> Result<Verdict, Fault> {
+        // A long roster takes several questions: each answer starts anywhere and goes round.
+        let turn = usize::try_from(self.rng.below(1 << 20)).unwrap_or(0);
         let records = RosterRecords {
-            invites: self.roster.invites().take(ROSTER_PAGE).cloned().collect(),
-            revocations: self.roster.revocations().take(ROSTER_PAGE).cloned().collect(),
-            evidence: self.ledger.evidence().take(ROSTER_PAGE).cloned().collect(),
+            invites: page(self.roster.invites(), turn),
+            revocations: page(self.roster.revocations(), turn),
+            evidence: page(self.ledger.evidence(), turn),
         };
         let bytes = Message::Roster(records).encode();
         self.outbox.push(Output::Send { to: from, bytes });
@@ -148,5 +155,14 @@ fn empty_round() -> Short {
     cut_digest(&[]).short()
 }
 
-/// Records of each kind in one roster message; what does not fit comes with the next question.
+/// At most [`ROSTER_PAGE`] of `records`, from a place that `turn` decides.
+fn page<'a, T: Clone + 'a>(records: impl Iterator<Item = &'a T>, turn: usize) -> Vec<T> {
+    let all: Vec<&T> = records.collect();
+    let start = if all.len() > ROSTER_PAGE { turn % all.len() } else { 0 };
+    all.iter().cycle().skip(start).take(all.len().min(ROSTER_PAGE)).copied().cloned().collect()
+}
+
+/// Records of each kind in one roster message.
 const ROSTER_PAGE: usize = 200;
+/// Messages of headers that one summary may draw.
+const HEADER_PAGES: usize = 8;

@@ -68,7 +68,7 @@ pub enum Report {
         fragment: FragmentId,
         /// The version of the base.
         version: Version,
-        /// True if the horizon decided, not agreement.
+        /// True if the horizon or enough peers decided, not agreement as this node sees it.
         forced: bool,
     },
     /// Peers have another stable history than we do.

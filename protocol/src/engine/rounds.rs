@@ -5,7 +5,7 @@ use crate::engine::course::{Capture, Job, Own};
 use crate::engine::{Engine, Output, Record, Report};
 use crate::fault::Fault;
 use crate::frontier::Standing;
-use crate::id::{ContentId, ContributionId, FragmentId, RoundId, Version};
+use crate::id::{ContentId, ContributionId, FragmentId, NodeId, RoundId, Version};
 use crate::ledger::cut_digest;
 use crate::message::Message;
 use crate::outer::{Cut, CutMember, cut_weight};
@@ -27,11 +27,12 @@ impl Engine {
     /// Another island's header for the round we have open: it may be answered now.
     pub(super) fn opened(&mut self, header: &Header) {
         let course = &mut self.courses[header.fragment.index()];
-        if header.author != self.me && header.round > course.opened.max(course.version) {
-            course.opened = header.round;
+        if header.author != self.me && header.round == course.version + 1 {
             course.awake = true;
             let round = header.round_id();
-            self.report(Report::Opened { round, author: header.author });
+            if !self.is_open(round) {
+                self.report(Report::Opened { round, author: header.author });
+            }
         }
     }
 
@@ -55,7 +56,7 @@ impl Engine {
         let first = course.own.is_empty() && course.version == 0;
         let spread = if first { rounds.steps * u32::from(fragment.0) / count } else { 0 };
         let due = course.tokens.steps >= rounds.steps + spread;
-        let answers = course.opened == course.version + 1
+        let answers = self.is_open(RoundId { fragment, number: course.version + 1 })
             && course.tokens.steps >= rounds.steps_min
             && !self.planted(Bug::NeverAnswers);
         if (due || answers) && course.tokens.steps > 0 {
@@ -106,6 +107,7 @@ impl Engine {
         let round = RoundId { fragment, number: course.version + 1 };
         let base = course.adopted.min(course.version);
         let may = self.standing == Standing::CaughtUp
+            && !self.leaving
             && outcome.is_ok()
             && tokens > 0
             && !self.contributed(round)
@@ -232,6 +234,41 @@ impl Engine {
         self.hurry_heartbeat();
     }
 
+    /// A payload is gone: fetch it again, then do again what failed.
+    pub(super) fn failed(&mut self, fragment: FragmentId, missing: ContentId) {
+        let Some(course) = self.courses.get_mut(fragment.index()) else { return };
+        if !matches!(course.job, Some(Job::Materialise { .. } | Job::Stabilise { .. })) {
+            return;
+        }
+        course.job = None;
+        course.dirty = true;
+        let base = course.chain.base();
+        let newest = self.ledger.newest(fragment).unwrap_or(base);
+        let header = (base + 1..=newest)
+            .flat_map(|number| self.ledger.round(RoundId { fragment, number }))
+            .map(|admitted| *admitted.header())
+            .find(|header| header.payload == missing);
+        if let Some(header) = header {
+            self.courses[fragment.index()].lost = Some(missing);
+            let holders: Vec<NodeId> = self.peers.reachable().copied().collect();
+            for holder in holders.into_iter().chain([header.author]) {
+                if holder != self.me {
+                    self.fetcher.want(missing, header.payload_bytes, holder, self.now);
+                }
+            }
+        }
+    }
+
+    /// A payload that had been lost is here again.
+    pub(super) fn found(&mut self, content: ContentId) {
+        for course in &mut self.courses {
+            if course.lost == Some(content) {
+                course.lost = None;
+                course.awake = true;
+            }
+        }
+    }
+
     /// Tells the island what its parameters are made of now.
     pub(super) fn adopt(&mut self, fragment: FragmentId) {
         let course = &mut self.courses[fragment.index()];
@@ -315,6 +352,14 @@ impl Engine {
         } else {
             self.config.genesis.merge.weight_cap
         }
+    }
+
+    /// Whether another island has contributed to a round, as far as we heard.
+    fn is_open(&self, round: RoundId) -> bool {
+        let first = (round, NodeId([0; 32]));
+        let last = (round, NodeId([255; 32]));
+        self.candidates.range(first..=last).any(|((_, author), _)| *author != self.me)
+            || self.ledger.round(round).any(|admitted| admitted.header().author != self.me)
     }
 
     /// Whether our slot in a round is taken, be it by a node that shares our key.

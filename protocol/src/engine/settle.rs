@@ -25,7 +25,7 @@ impl Engine {
         if !installing {
             while self.try_close(fragment) {}
         }
-        if self.courses[index].job.is_none() {
+        if self.courses[index].job.is_none() && self.courses[index].lost.is_none() {
             if self.courses[index].installing.as_ref().is_some_and(|it| it.stored) {
                 self.install(fragment);
             } else if self.courses[index].dirty {
@@ -41,13 +41,17 @@ impl Engine {
     fn try_stabilise(&mut self, fragment: FragmentId) {
         let course = &self.courses[fragment.index()];
         let number = course.chain.base() + 1;
-        if number > course.head.version || self.standing == Standing::Joining {
+        if number > course.head.version {
             return;
         }
-        let forced = course.version - course.chain.base() > self.config.genesis.rounds.horizon;
-        if !forced && !self.agreed(fragment, number) {
+        let old = course.version - course.chain.base() > self.config.genesis.rounds.horizon;
+        let decides = self.standing != Standing::Joining && self.knows_everyone();
+        let agreed = decides && self.agreed(fragment, number);
+        let follows = !decides && self.followed(fragment, number);
+        if !agreed && !follows && !old {
             return;
         }
+        let forced = !agreed;
         let (cut, weight) = self.cut_ids(RoundId { fragment, number });
         let entry = HistoryEntry { cut, weight, digest: ContentId([0; 32]) };
         self.courses[fragment.index()].job = Some(Job::Stabilise { entry, forced });
@@ -108,6 +112,25 @@ impl Engine {
         self.receipts.retain(|round, _| round.fragment != fragment || round.number > through);
         self.drop_candidates(|round, _| round.fragment == fragment && round.number <= through);
         self.outbox.push(Output::Prune { fragment, through, own_through, payloads });
+    }
+
+    /// Whether this node has been about long enough to have heard of every island it must wait
+    /// for. One that came later, or was restarted, may not know of an island that is only out of
+    /// reach; until then it follows.
+    fn knows_everyone(&self) -> bool {
+        self.founder || self.now.since(self.started) >= Span(self.config.genesis.rounds.forget_ms)
+    }
+
+    /// Whether enough peers call `round` stable, with the history we have.
+    fn followed(&self, fragment: FragmentId, round: Version) -> bool {
+        let course = &self.courses[fragment.index()];
+        let same = |entry: &FrontierEntry| {
+            let own = course.trail_at(entry.base).map(|trail| trail.short());
+            entry.base >= round && own == Some(entry.base_trail)
+        };
+        let peers = self.speakers().filter(|(_, peer)| peer.standing == Standing::CaughtUp);
+        let stable = peers.filter(|(_, peer)| peer.entry(fragment).is_some_and(same)).count();
+        stable > 0 && stable >= self.need()
     }
 
     /// Whether every island that may still have a say reports the same cuts up to `round`.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::contribution::Header;
 use crate::crypto::Signed;
-use crate::id::{NodeId, RunId};
+use crate::id::{NodeId, RunId, Version};
 
 /// Two headers of one author for one fragment and round, in canonical order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +24,11 @@ impl Evidence {
     /// Who signed twice.
     pub fn author(&self) -> NodeId {
         self.first.body.author
+    }
+
+    /// The round it was signed twice for.
+    pub fn round(&self) -> Version {
+        self.first.body.round
     }
 
     /// Whether both signatures hold for `run` and the headers contradict each other.

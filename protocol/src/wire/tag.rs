@@ -21,6 +21,8 @@ pub enum Domain {
     Trail,
     /// Seed of the initial parameters.
     Init,
+    /// Hash of everything that decides who is admitted.
+    Roster,
 }
 
 impl Domain {
@@ -36,6 +38,7 @@ impl Domain {
             Self::Cut => b"atoll/cut\0\0\0\0\0\0\0",
             Self::Trail => b"atoll/trail\0\0\0\0\0",
             Self::Init => b"atoll/init\0\0\0\0\0\0",
+            Self::Roster => b"atoll/roster\0\0\0\0",
         }
     }
 }
