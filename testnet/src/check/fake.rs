@@ -169,11 +169,13 @@ pub(super) fn status(fragment: FragmentId, head: Version, trail: u8, digest: u8)
         base: 0,
         base_trail: root_trail(fragment),
         base_weight: 0,
+        base_digest: ContentId([0; 32]),
         version: head,
         head,
         head_trail: Trail([trail; 32]),
         digest: ContentId([digest; 32]),
         fates: Fates::default(),
+        steps: 0,
         last_capture: None,
     }
 }
