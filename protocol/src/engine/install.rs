@@ -200,8 +200,8 @@ impl Engine {
                     if no_reissue {
                         course.tokens.settled.orphaned += own.tokens();
                     } else {
+                        reissued += u32::from(own.kept);
                         course.reissue(&own);
-                        reissued += 1;
                     }
                 }
                 None if round <= base => course.tokens.settled.orphaned += own.tokens(),

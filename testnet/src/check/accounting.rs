@@ -130,9 +130,13 @@ impl Accounting {
                     cuts.iter().flat_map(|cut| &cut.members).map(|member| member.id).collect();
                 Ok(())
             }
-            Output::Prune { fragment, own_through, .. } => {
-                for contribution in self.own(node, *fragment).contributions.values_mut() {
-                    contribution.settled |= contribution.round.number <= *own_through;
+            // Content that is dropped can no longer be issued again: its tokens are orphaned.
+            Output::Prune { fragment, payloads, .. } => {
+                let own = self.own(node, *fragment);
+                for payload in payloads {
+                    if let Some(contribution) = own.contributions.get_mut(payload) {
+                        contribution.settled = true;
+                    }
                 }
                 Ok(())
             }
