@@ -1,5 +1,7 @@
 //! The command line of `atoll`, as its users meet it.
 
+#![allow(clippy::unwrap_used, reason = "a test's own support fails like a test")]
+
 use std::path::PathBuf;
 use std::process::{Command, Output};
 

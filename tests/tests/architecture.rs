@@ -1,5 +1,7 @@
 //! Rules about the shape of the workspace: who may depend on whom, and what the core may use.
 
+#![allow(clippy::unwrap_used, reason = "a test's own support fails like a test")]
+
 #[path = "support/source.rs"]
 mod source;
 

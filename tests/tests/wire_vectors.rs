@@ -7,6 +7,8 @@
 //! Payloads are pinned twice: what they decode to is the contract; the encoder's own bytes are
 //! pinned too, so that a new zstd does not change them unnoticed.
 
+#![allow(clippy::unwrap_used, reason = "a test's own support fails like a test")]
+
 #[path = "support/samples.rs"]
 mod samples;
 

@@ -305,7 +305,6 @@ impl Engine {
 }
 
 /// What was found out about a header before anything was done with it.
-#[expect(clippy::large_enum_variant, reason = "made and taken at once")]
 pub(super) enum Examined {
     /// Nothing needs to be done.
     Idle,

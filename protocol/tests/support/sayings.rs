@@ -6,7 +6,7 @@ use atoll_protocol::contribution::Header;
 use atoll_protocol::crypto::{Key, Signed};
 use atoll_protocol::engine::FragmentStatus;
 use atoll_protocol::frontier::{Frontier, FrontierEntry, Goodbye, Standing};
-use atoll_protocol::id::{ContributionId, RunId, Trail, Version};
+use atoll_protocol::id::{ContentId, ContributionId, FragmentId, RunId, Trail, Version};
 use atoll_protocol::ledger::Evidence;
 use atoll_protocol::message::{Message, RosterRecords, Summary};
 use atoll_protocol::roster::{Invite, Revocation};
@@ -14,62 +14,96 @@ use atoll_protocol::roster::{Invite, Revocation};
 use super::script::Script;
 
 /// What the stranger knows: the keys it holds, the run, and where the engine stands.
+///
+/// Most of what it says is sensible, or nothing would ever come of it; a high byte makes it
+/// sloppy, and then a field can be anything.
 pub(crate) struct Sayings<'a> {
-    pub(crate) keys: &'a [Key],
-    pub(crate) run: RunId,
-    pub(crate) version: Version,
-    pub(crate) trails: Vec<Trail>,
+    keys: &'a [Key],
+    run: RunId,
+    statuses: Vec<FragmentStatus>,
+    trails: Vec<Trail>,
+    version: Version,
+    /// Grows with everything said.
+    sequence: u64,
 }
 
 impl<'a> Sayings<'a> {
-    pub(crate) fn new(keys: &'a [Key], run: RunId, status: &FragmentStatus) -> Self {
-        let trails = vec![status.base_trail, status.head_trail];
-        Self { keys, run, version: status.version, trails }
+    pub(crate) fn new(
+        keys: &'a [Key],
+        run: RunId,
+        statuses: Vec<FragmentStatus>,
+        sequence: u64,
+    ) -> Self {
+        let trails = statuses.iter().flat_map(|it| [it.base_trail, it.head_trail]).collect();
+        let version = statuses[0].version;
+        Self { keys, run, statuses, trails, version, sequence }
     }
 
     /// The message that the script asks for.
     pub(crate) fn message(&self, script: &mut Script<'_>) -> Message {
-        match script.below(16) {
-            0 | 1 => Message::Announce(self.header(script)),
-            2 | 3 => Message::Frontier(self.frontier(script)),
-            4 => Message::Evidence(self.evidence(script)),
-            5 => Message::Goodbye(self.goodbye(script)),
-            6 => Message::Invite(self.invite(script)),
-            7 => Message::Revocation(self.revocation(script)),
-            8 => Message::Summary(Summary {
+        match script.below(32) {
+            0..=9 => Message::Announce(self.header(script)),
+            10..=15 => Message::Frontier(self.frontier(script)),
+            16 => Message::Evidence(self.evidence(script)),
+            17 => Message::Goodbye(self.goodbye(script)),
+            18 => Message::Invite(self.invite(script)),
+            19 => Message::Revocation(self.revocation(script)),
+            20 | 21 => Message::Summary(Summary {
                 fragment: script.fragment(),
                 base: script.version(self.version),
                 rounds: (0..script.below(6)).map(|_| script.short(&self.trails)).collect(),
             }),
-            9 | 10 => Message::Headers((0..script.below(4)).map(|_| self.header(script)).collect()),
-            11 => Message::AskHistory(script.fragment()),
-            12 | 13 => Message::History(self.history(script)),
-            14 => Message::AskRoster,
+            22..=25 => {
+                Message::Headers((0..script.below(4)).map(|_| self.header(script)).collect())
+            }
+            26 => Message::AskHistory(script.fragment()),
+            27..=29 => Message::History(self.history(script)),
+            30 => Message::AskRoster,
             _ => Message::Roster(RosterRecords {
                 invites: (0..script.below(3)).map(|_| self.invite(script)).collect(),
-                revocations: (0..script.below(3)).map(|_| self.revocation(script)).collect(),
-                evidence: (0..script.below(3)).map(|_| self.evidence(script)).collect(),
+                revocations: (0..script.below(2)).map(|_| self.revocation(script)).collect(),
+                evidence: (0..script.below(2)).map(|_| self.evidence(script)).collect(),
             }),
         }
     }
 
+    /// Anyone's key, seldom the engine's own.
     fn key(&self, script: &mut Script<'_>) -> &Key {
-        &self.keys[script.below(self.keys.len())]
+        match script.byte() {
+            250.. => &self.keys[0],
+            byte => &self.keys[1 + usize::from(byte) % (self.keys.len() - 1)],
+        }
     }
 
     fn header(&self, script: &mut Script<'_>) -> Signed<Header> {
         let key = self.key(script);
-        let round = script.version(self.version);
-        let header = Header {
-            author: key.node(),
-            fragment: script.fragment(),
+        let fragment = script.fragment();
+        let version = self.statuses.get(fragment.index()).map_or(0, |status| status.version);
+        let round = version.saturating_add(1);
+        let author = key.node();
+        // The same every time, so that saying it again is no equivocation.
+        let payload = ContentId([author.0[0] ^ round.to_le_bytes()[0]; 32]);
+        let (tokens, steps, payload_bytes) = (64, 8, 64);
+        let mut header = Header {
+            author,
+            fragment,
             round,
-            base: if script.chance() { round.saturating_sub(1) } else { script.version(round) },
-            tokens: script.count(),
-            steps: script.count32(),
-            payload: script.content(),
-            payload_bytes: script.count32(),
+            base: version,
+            tokens,
+            steps,
+            payload,
+            payload_bytes,
         };
+        if script.sloppy() {
+            match script.below(6) {
+                0 => header.round = script.version(round),
+                1 => header.base = script.version(version),
+                2 => header.tokens = script.count(),
+                3 => header.steps = script.count32(),
+                4 => header.payload = script.content(),
+                _ => header.payload_bytes = script.count32(),
+            }
+        }
         key.sign(self.run, header)
     }
 
@@ -83,17 +117,28 @@ impl<'a> Sayings<'a> {
 
     fn frontier(&self, script: &mut Script<'_>) -> Signed<Frontier> {
         let key = self.key(script);
-        let frontier = Frontier {
+        let mut frontier = Frontier {
             node: key.node(),
-            incarnation: script.count(),
-            sequence: script.count(),
-            standing: [Standing::CaughtUp, Standing::Joining, Standing::Muted][script.below(3)],
-            trains: script.chance(),
-            step_ms: script.count32(),
+            incarnation: 1,
+            sequence: self.sequence,
+            standing: Standing::CaughtUp,
+            trains: true,
+            step_ms: 100,
             roster: script.short(&self.trails),
-            first: script.fragment(),
-            entries: (0..script.below(4)).map(|_| self.entry(script)).collect(),
+            first: FragmentId(0),
+            entries: self.statuses.iter().map(agreeing).collect(),
         };
+        if script.sloppy() {
+            match script.below(5) {
+                0 => frontier.standing = [Standing::Joining, Standing::Muted][script.below(2)],
+                1 => frontier.incarnation = script.count(),
+                2 => frontier.sequence = script.count(),
+                3 => frontier.first = script.fragment(),
+                _ => {
+                    frontier.entries = (0..script.below(4)).map(|_| self.entry(script)).collect();
+                }
+            }
+        }
         key.sign(self.run, frontier)
     }
 
@@ -140,5 +185,17 @@ impl<'a> Sayings<'a> {
             root_digest: script.content(),
             entries: (0..script.below(5)).map(|_| entry(script)).collect(),
         }
+    }
+}
+
+/// The entry of a node that stands where the engine does.
+fn agreeing(status: &FragmentStatus) -> FrontierEntry {
+    FrontierEntry {
+        base: status.base,
+        version: status.head,
+        base_trail: status.base_trail.short(),
+        mark_trail: status.base_trail.short(),
+        trail: status.head_trail.short(),
+        digest: status.digest.short(),
     }
 }

@@ -39,6 +39,11 @@ impl<'a> Script<'a> {
         self.byte().is_multiple_of(2)
     }
 
+    /// Whether to do the next thing badly.
+    pub(crate) fn sloppy(&mut self) -> bool {
+        self.byte() >= 208
+    }
+
     /// A version near `around`, or one at either end of all there are.
     pub(crate) fn version(&mut self, around: Version) -> Version {
         match self.byte() {

@@ -37,6 +37,7 @@ pub(crate) struct Stranger<'a> {
     keys: Vec<Key>,
     now: Time,
     receipt: u64,
+    sequence: u64,
     records: Vec<Record>,
     /// Everything either side ever said.
     said: Vec<Vec<u8>>,
@@ -62,18 +63,24 @@ impl<'a> Stranger<'a> {
             resumed: Vec::new(),
             planted: Planted::default(),
         };
-        Self {
+        let mut stranger = Self {
             engine: Engine::new(config.clone(), Vec::new(), Time(0)),
             script,
             config,
             keys,
             now: Time(0),
             receipt: 0,
+            sequence: 0,
             records: Vec::new(),
             said: Vec::new(),
             work: VecDeque::new(),
             restarts: 0,
+        };
+        for node in stranger.keys.iter().take(4).map(Key::node).collect::<Vec<_>>() {
+            // Only where invitations count does this do anything.
+            stranger.handle(Input::Command(Command::Invite { node, last_round: 1000 }));
         }
+        stranger
     }
 
     /// Plays the script to its end.
@@ -156,9 +163,13 @@ impl<'a> Stranger<'a> {
                 }
                 self.receive(bytes);
             }
-            7..=9 => self.answer(),
+            7..=9 => {
+                for _ in 0..=self.script.below(4) {
+                    self.answer();
+                }
+            }
             10 | 11 => {
-                let passed = self.script.count().min(60_000);
+                let passed = 64 * u64::from(self.script.byte());
                 self.pass(passed);
             }
             12 if self.restarts < RESTARTS_MAX => self.restart(),
@@ -183,8 +194,8 @@ impl<'a> Stranger<'a> {
     }
 
     fn saying(&mut self) -> Vec<u8> {
-        let status = self.engine.status(FragmentId(0)).unwrap();
-        let sayings = Sayings::new(&self.keys, self.run(), &status);
+        self.sequence += 1;
+        let sayings = Sayings::new(&self.keys, self.run(), self.statuses(), self.sequence);
         sayings.message(&mut self.script).encode()
     }
 
@@ -250,9 +261,12 @@ impl<'a> Stranger<'a> {
                 node: script.node(&self.keys),
                 last_round: script.version(version),
             }),
-            // Leaving ends most of what there is to test, so it is rare.
-            _ if script.byte() == 255 => Input::Command(Command::Leave),
-            _ => Input::Command(Command::Revoke(script.node(&self.keys))),
+            // These end most of what there is to test, so they are rare.
+            _ => match script.byte() {
+                255 => Input::Command(Command::Leave),
+                250..=254 => Input::Command(Command::Revoke(script.node(&self.keys))),
+                _ => Input::PeerUp(script.node(&self.keys)),
+            },
         }
     }
 
