@@ -11,7 +11,7 @@ use crate::crypto;
 use crate::fault::Fault;
 use crate::id::{ContentId, ContributionId, CutDigest, FragmentId, Trail, Version};
 use crate::ledger::cut_digest;
-use crate::limits::{HISTORY_ROUNDS_MAX, MESSAGE_BYTES_MAX};
+use crate::limits::{HISTORY_ROUNDS_MAX, MESSAGE_BYTES_MAX, VERSION_MAX};
 use crate::wire::tag::Domain;
 
 /// The newest stable rounds of a fragment.
@@ -136,7 +136,7 @@ impl Chain {
     /// The chain that `history` describes; its trails are computed, not believed.
     pub fn from_history(history: &History) -> Result<Self, Fault> {
         let last = u64::from(history.root) + history.entries.len() as u64;
-        if history.entries.len() > HISTORY_ROUNDS_MAX || last > u64::from(Version::MAX / 2) {
+        if history.entries.len() > HISTORY_ROUNDS_MAX || last > u64::from(VERSION_MAX) {
             return Err(Fault::BadHistory);
         }
         let mut chain = Self {

@@ -21,6 +21,11 @@ pub const ROUND_AUTHORS_MAX: usize = 1024;
 /// Rounds ahead of our version for which a contribution is kept: a peer may have closed a
 /// round or two before us, more means that we must reconcile first.
 pub const ROUNDS_AHEAD_MAX: u32 = 4;
+/// The newest version a history may claim: any round number that follows from it can be counted
+/// on from without overflow.
+pub const VERSION_MAX: u32 = 1 << 31;
+/// Tokens one island may train in its life: sums over all its contributions cannot overflow.
+pub const TOKENS_MAX: u64 = 1 << 48;
 /// Rounds a horizon may span.
 pub const HORIZON_MAX: u32 = 4096;
 /// Stable rounds whose cuts are remembered, so that a loser of a divergence can tell which of

@@ -20,30 +20,51 @@ impl Engine {
         from: NodeId,
         signed: Signed<Header>,
     ) -> Result<Verdict, Fault> {
+        let examined = self.examine(signed)?;
+        Ok(self.take_header(from, examined))
+    }
+
+    /// Finds out whether a header is good, and changes nothing.
+    pub(super) fn examine(&self, signed: Signed<Header>) -> Result<Examined, Fault> {
         let header = signed.body;
-        let key = (header.round_id(), header.author);
         if self.knows(&header) {
-            self.holder(&header, from);
-            return Ok(Verdict::Ignore);
+            return Ok(Examined::Known(header));
         }
-        if self.ledger.equivocated(&header.author) && !self.planted(Bug::EvidenceIgnored) {
-            return Ok(Verdict::Ignore);
+        if self.is_equivocator(&header.author) {
+            return Ok(Examined::Idle);
         }
         self.check_header(&header)?;
         self.roster.admits(&header.author, header.round)?;
         if self.refused.contains(&(header.payload, header.fragment)) {
-            return Ok(Verdict::Ignore);
+            return Ok(Examined::Idle);
         }
-        let verified = signed.verify(self.run).ok_or(Fault::BadSignature)?;
+        signed.verify(self.run).map(Examined::New).ok_or(Fault::BadSignature)
+    }
+
+    /// Takes a header that was examined, maybe together with others that came with it.
+    pub(super) fn take_header(&mut self, from: NodeId, examined: Examined) -> Verdict {
+        let verified = match examined {
+            Examined::Idle => return Verdict::Ignore,
+            Examined::Known(header) => {
+                self.holder(&header, from);
+                return Verdict::Ignore;
+            }
+            Examined::New(verified) => verified,
+        };
+        let header = *verified.body();
+        let key = (header.round_id(), header.author);
+        if self.knows(&header) || self.is_equivocator(&header.author) {
+            return Verdict::Ignore;
+        }
         if let Some(evidence) = self.contradiction(&verified) {
             self.accuse(evidence);
-            return Ok(Verdict::Ignore);
+            return Verdict::Ignore;
         }
         if header.author == self.me {
             self.same_key();
         }
         if self.crowded(header.round_id()) {
-            return Ok(Verdict::Ignore);
+            return Verdict::Ignore;
         }
         self.opened(&header);
         self.candidates.insert(key, verified);
@@ -54,20 +75,27 @@ impl Engine {
         } else {
             self.holder(&header, from);
         }
-        Ok(Verdict::Accept)
+        Verdict::Accept
     }
 
     /// Takes evidence from anyone.
     pub(super) fn evidence(&mut self, evidence: Evidence) -> Result<Verdict, Fault> {
-        if self.ledger.equivocated(&evidence.author()) {
+        if !self.is_news(&evidence)? {
             return Ok(Verdict::Ignore);
-        }
-        self.roster.admits(&evidence.author(), evidence.round())?;
-        if !evidence.holds(self.run) {
-            return Err(Fault::BadEvidence);
         }
         self.accuse(evidence);
         Ok(Verdict::Accept)
+    }
+
+    /// Whether evidence is against an author nobody accused yet; a fault if it proves nothing.
+    pub(super) fn is_news(&self, evidence: &Evidence) -> Result<bool, Fault> {
+        let author = evidence.author();
+        // Strangers' quarrels are nobody's business, and would fill the ledger.
+        let stranger = self.roster.admits(&author, evidence.round()).is_err();
+        if stranger || self.ledger.equivocated(&author) {
+            return Ok(false);
+        }
+        if evidence.holds(self.run) { Ok(true) } else { Err(Fault::BadEvidence) }
     }
 
     /// Takes note of how a fetch ended.
@@ -195,6 +223,10 @@ impl Engine {
             || self.ledger.slot(key.0, &header.author).is_some_and(|known| known.header() == header)
     }
 
+    fn is_equivocator(&self, author: &NodeId) -> bool {
+        self.ledger.equivocated(author) && !self.planted(Bug::EvidenceIgnored)
+    }
+
     /// What a well-formed header must satisfy, whoever signed it.
     fn check_header(&self, header: &Header) -> Result<(), Fault> {
         let course = self.courses.get(header.fragment.index()).ok_or(Fault::BadHeader)?;
@@ -220,7 +252,7 @@ impl Engine {
         candidate.or(admitted).and_then(|known| Evidence::between(known, header.signed()))
     }
 
-    fn accuse(&mut self, evidence: Evidence) {
+    pub(super) fn accuse(&mut self, evidence: Evidence) {
         if self.ledger.evidence().count() < EVIDENCE_MAX && self.ledger.accuse(evidence.clone()) {
             self.convict(evidence);
         }
@@ -274,4 +306,14 @@ impl Engine {
         }
         self.refused.insert((payload, fragment));
     }
+}
+
+/// What was found out about a header before anything was done with it.
+pub(super) enum Examined {
+    /// Nothing needs to be done.
+    Idle,
+    /// It is known; its sender may hold the payload.
+    Known(Header),
+    /// Its author signed it and may contribute.
+    New(Verified<Header>),
 }

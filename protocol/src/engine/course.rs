@@ -7,6 +7,7 @@ use crate::contribution::Header;
 use crate::crypto::Signed;
 use crate::engine::{Fates, Resumed, Settled};
 use crate::id::{ContentId, ContributionId, FragmentId, NodeId, Trail, Version};
+use crate::limits::TOKENS_MAX;
 use crate::time::Time;
 
 /// Everything the engine knows of one fragment.
@@ -225,8 +226,9 @@ impl Course {
         floor
     }
 
-    /// Counts a step.
+    /// Counts a step. Tokens beyond all reason are not counted, so that no sum of them overflows.
     pub(super) fn stepped(&mut self, tokens: u64) {
+        let tokens = tokens.min(TOKENS_MAX.saturating_sub(self.tokens.trained));
         self.tokens.trained += tokens;
         self.tokens.fresh += tokens;
         self.tokens.steps = self.tokens.steps.saturating_add(1);

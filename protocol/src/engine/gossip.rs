@@ -1,10 +1,10 @@
 //! What peers say and what this node says: dispatch of messages, frontiers, commands.
 
-use crate::crypto::Signed;
+use crate::crypto::{Body, Signed, Verified};
 use crate::engine::{Command, Engine, Output, Record};
 use crate::fault::{Fault, Verdict};
 use crate::frontier::{FRONTIER_MARK_ROUNDS, Frontier, FrontierEntry, Goodbye, Standing};
-use crate::id::{FragmentId, NodeId, Short};
+use crate::id::{FragmentId, NodeId, RunId, Short};
 use crate::limits::FRONTIER_ENTRIES_MAX;
 use crate::message::Message;
 use crate::roster::{Invite, Revocation};
@@ -81,7 +81,11 @@ impl Engine {
 
     fn invite(&mut self, signed: Signed<Invite>) -> Result<Verdict, Fault> {
         let verified = signed.verify(self.run).ok_or(Fault::BadSignature)?;
-        if !self.roster.invite(&verified)? {
+        self.take_invite(&verified)
+    }
+
+    fn take_invite(&mut self, verified: &Verified<Invite>) -> Result<Verdict, Fault> {
+        if !self.roster.invite(verified)? {
             return Ok(Verdict::Ignore);
         }
         self.outbox.push(Output::Persist(Record::Invite(verified.signed().clone())));
@@ -90,7 +94,11 @@ impl Engine {
 
     fn revocation(&mut self, signed: Signed<Revocation>) -> Result<Verdict, Fault> {
         let verified = signed.verify(self.run).ok_or(Fault::BadSignature)?;
-        if !self.roster.revoke(&verified)? {
+        self.take_revocation(&verified)
+    }
+
+    fn take_revocation(&mut self, verified: &Verified<Revocation>) -> Result<Verdict, Fault> {
+        if !self.roster.revoke(verified)? {
             return Ok(Verdict::Ignore);
         }
         self.outbox.push(Output::Persist(Record::Revocation(verified.signed().clone())));
@@ -103,14 +111,22 @@ impl Engine {
         &mut self,
         records: crate::message::RosterRecords,
     ) -> Result<Verdict, Fault> {
-        for signed in records.invites {
-            self.invite(signed)?;
+        // All are verified before any is taken: records with a bad one change nothing.
+        let invites = verify_all(records.invites, self.run)?;
+        let revocations = verify_all(records.revocations, self.run)?;
+        for evidence in &records.evidence {
+            self.is_news(evidence)?;
         }
-        for signed in records.revocations {
-            self.revocation(signed)?;
+        for invite in &invites {
+            self.take_invite(invite)?;
+        }
+        for revocation in &revocations {
+            self.take_revocation(revocation)?;
         }
         for evidence in records.evidence {
-            self.evidence(evidence)?;
+            if self.is_news(&evidence)? {
+                self.accuse(evidence);
+            }
         }
         Ok(Verdict::Ignore)
     }
@@ -226,6 +242,10 @@ impl Engine {
             })
             .collect()
     }
+}
+
+fn verify_all<T: Body>(all: Vec<Signed<T>>, run: RunId) -> Result<Vec<Verified<T>>, Fault> {
+    all.into_iter().map(|signed| signed.verify(run).ok_or(Fault::BadSignature)).collect()
 }
 
 impl super::course::Course {

@@ -7,7 +7,7 @@ use crate::fault::{Fault, Verdict};
 use crate::frontier::Frontier;
 use crate::id::{ContributionId, FragmentId, NodeId, RoundId, Short, Version};
 use crate::ledger::cut_digest;
-use crate::limits::{HEADERS_PER_MESSAGE_MAX, HORIZON_MAX, PEERS_MAX};
+use crate::limits::{HEADERS_PER_MESSAGE_MAX, HORIZON_MAX, PEERS_MAX, VERSION_MAX};
 use crate::message::{Message, RosterRecords, Summary};
 
 impl Engine {
@@ -56,6 +56,9 @@ impl Engine {
         if theirs.rounds.len() > 3 * HORIZON_MAX as usize {
             return Err(Fault::Malformed);
         }
+        if theirs.base > VERSION_MAX {
+            return Err(Fault::Malformed);
+        }
         if theirs.base >= self.round_max(theirs.fragment) {
             return Ok(Verdict::Ignore);
         }
@@ -95,12 +98,18 @@ impl Engine {
         if headers.len() > HEADERS_PER_MESSAGE_MAX {
             return Err(Fault::Malformed);
         }
+        // All are examined before any is taken: a page with a bad one changes nothing.
+        let mut page = Vec::with_capacity(headers.len());
         for signed in headers {
-            match self.header(from, signed) {
+            match self.examine(signed) {
+                Ok(examined) => page.push(examined),
                 // Our base may have moved, or the roster may lag: no fault of the sender.
-                Ok(_) | Err(Fault::OutOfRange | Fault::NotOnRoster | Fault::Revoked) => {}
+                Err(Fault::OutOfRange | Fault::NotOnRoster | Fault::Revoked) => {}
                 Err(fault) => return Err(fault),
             }
+        }
+        for examined in page {
+            self.take_header(from, examined);
         }
         Ok(Verdict::Ignore)
     }

@@ -11,6 +11,7 @@ use crate::fetch::Fetcher;
 use crate::frontier::Standing;
 use crate::id::{FragmentId, RunId};
 use crate::ledger::Ledger;
+use crate::limits::TOKENS_MAX;
 use crate::peers::Peers;
 use crate::planted::Bug;
 use crate::rng::Rng;
@@ -93,7 +94,8 @@ impl Engine {
             let header = *verified.body();
             let Some(course) = self.courses.get_mut(header.fragment.index()) else { continue };
             let base = course.chain.base();
-            if header.author == self.me {
+            // More tokens than we can have trained: another node signed it with our key.
+            if header.author == self.me && header.tokens <= TOKENS_MAX {
                 course.last_capture = Some(header.payload);
                 course.signed.insert(header.round);
                 let kept = header.round + self.config.genesis.rounds.horizon > base;
