@@ -1,6 +1,6 @@
 //! The course of one fragment on this node: stable chain, closed rounds, head, own tokens.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::chain::{Chain, HistoryEntry};
 use crate::contribution::Header;
@@ -39,6 +39,8 @@ pub(super) struct Course {
     pub(super) adopted: Version,
     /// Own contributions by round, kept past stability as far as they may be issued again.
     pub(super) own: BTreeMap<Version, Own>,
+    /// Rounds above the signed floor that our key signed for, whatever became of it since.
+    pub(super) signed: BTreeSet<Version>,
     /// The payload captured last, also when its contribution is long forgotten.
     pub(super) last_capture: Option<ContentId>,
     /// Own payloads whose content the island must take back.
@@ -143,6 +145,7 @@ impl Course {
             capture: None,
             adopted: 0,
             own: BTreeMap::new(),
+            signed: BTreeSet::new(),
             last_capture: None,
             returns: Vec::new(),
             returning: Vec::new(),
@@ -206,6 +209,20 @@ impl Course {
             _ => None,
         };
         self.excluded.iter().copied().chain(above).chain(checking).collect()
+    }
+
+    /// Whether our key may have signed for a round before.
+    pub(super) fn may_have_signed(&self, round: Version) -> bool {
+        round <= self.tokens.settled.signed_floor || self.signed.contains(&round)
+    }
+
+    /// Forgets what was signed for rounds that the chain no longer speaks of; they are never
+    /// signed for again. Returns the last of them.
+    pub(super) fn forget_signed(&mut self) -> Version {
+        let floor = self.tokens.settled.signed_floor.max(self.chain.root());
+        self.tokens.settled.signed_floor = floor;
+        self.signed = self.signed.split_off(&(floor + 1));
+        floor
     }
 
     /// Counts a step.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::chain::{History, HistoryEntry};
 use crate::contribution::Header;
 use crate::crypto::Signed;
-use crate::id::{FragmentId, RoundId};
+use crate::id::{FragmentId, RoundId, Version};
 use crate::ledger::Evidence;
 use crate::roster::{Invite, Revocation};
 
@@ -58,4 +58,6 @@ pub struct Settled {
     pub merged: u64,
     /// Trained, captured, and lost for good.
     pub orphaned: u64,
+    /// Rounds up to here are never signed for again: what was signed then is forgotten.
+    pub signed_floor: Version,
 }

@@ -95,6 +95,7 @@ impl Engine {
             let base = course.chain.base();
             if header.author == self.me {
                 course.last_capture = Some(header.payload);
+                course.signed.insert(header.round);
                 let kept = header.round + self.config.genesis.rounds.horizon > base;
                 let own = Own { id: header.id(), signed, kept };
                 // One that the stable history lacks was issued again and is only a memory.

@@ -129,6 +129,7 @@ impl Engine {
         let own = Own { id, signed: signed.clone(), kept: true };
         let course = &mut self.courses[fragment.index()];
         course.last_capture = Some(payload);
+        course.signed.insert(number);
         course.own.insert(number, own);
         if let Some(verified) = signed.clone().verify(self.run) {
             self.admit(verified);
@@ -286,7 +287,7 @@ impl Engine {
         if !course.returning.is_empty() && course.returns.is_empty() {
             let payloads = std::mem::take(&mut course.returning);
             let through = course.chain.base();
-            let own_through = through.saturating_sub(self.config.genesis.rounds.horizon);
+            let own_through = course.forget_signed();
             self.outbox.push(Output::Prune { fragment, through, own_through, payloads });
         }
     }
@@ -364,7 +365,8 @@ impl Engine {
 
     /// Whether our slot in a round is taken, be it by a node that shares our key.
     fn contributed(&self, round: RoundId) -> bool {
-        self.ledger.slot(round, &self.me).is_some()
+        self.courses[round.fragment.index()].may_have_signed(round.number)
+            || self.ledger.slot(round, &self.me).is_some()
             || self.candidates.contains_key(&(round, self.me))
     }
 

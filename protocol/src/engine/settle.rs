@@ -93,22 +93,24 @@ impl Engine {
     /// Forgets what is below the base, except own contributions that may return.
     pub(super) fn prune(&mut self, fragment: FragmentId) {
         let through = self.courses[fragment.index()].chain.base();
-        let own_through = through.saturating_sub(self.config.genesis.rounds.horizon);
+        let kept_from = through.saturating_sub(self.config.genesis.rounds.horizon);
         let mut payloads = Vec::new();
         for admitted in self.ledger.prune(fragment, through) {
             let header = admitted.header();
-            if self.release(&header.payload) && header.author != self.me {
+            // A peer may announce the same bytes for another round.
+            let awaited = self.awaiting.contains_key(&header.payload);
+            if self.release(&header.payload) && !awaited && header.author != self.me {
                 payloads.push(header.payload);
             }
         }
         let course = &mut self.courses[fragment.index()];
-        for (_, own) in course.own.range_mut(..=own_through) {
+        for (_, own) in course.own.range_mut(..=kept_from) {
             if std::mem::take(&mut own.kept) {
                 payloads.push(own.payload());
             }
         }
-        let forgotten = course.chain.root();
-        course.own = course.own.split_off(&(forgotten + 1));
+        let own_through = course.forget_signed();
+        course.own = course.own.split_off(&(own_through + 1));
         self.receipts.retain(|round, _| round.fragment != fragment || round.number > through);
         self.drop_candidates(|round, _| round.fragment == fragment && round.number <= through);
         self.outbox.push(Output::Prune { fragment, through, own_through, payloads });

@@ -46,6 +46,11 @@ impl Checker for Admission {
             Event::Output(node, output) if world.is_honest(*node) => {
                 self.output(world, *node, output)
             }
+            // What was written last may be lost, and is then not known to the node any more.
+            Event::Crashed(node) => {
+                self.slots.remove(node);
+                Ok(())
+            }
             Event::Folded(node, fragment, params) if world.is_honest(*node) => {
                 self.checks += 1;
                 match params.iter().position(|value| !value.is_finite()) {

@@ -350,7 +350,7 @@ mod tests {
         let mut checker = healed(&mut world);
         takes_part(&world, &mut checker, 0);
         takes_part(&world, &mut checker, 1);
-        for number in 4..4 + 6 {
+        for number in 6..6 + 6 {
             for node in 0..2 {
                 world.set(node, FRAGMENT, status(FRAGMENT, number - 1, 7, 1));
             }

@@ -75,10 +75,14 @@ impl Checker for Quorum {
                 *last = (*last).max(invite.body.last_round);
                 Ok(())
             }
-            Output::Prune { fragment, through, .. } => {
-                if let Some(rounds) = self.arrivals.get_mut(node) {
-                    rounds
-                        .retain(|round, _| round.fragment != *fragment || round.number > *through);
+            Output::Prune { fragment, through, own_through, .. } => {
+                let own = world.node_id(*node);
+                for (round, authors) in self.arrivals.entry(*node).or_default() {
+                    if round.fragment == *fragment && round.number <= *through {
+                        // Own ones are kept longer, and count again if a snapshot takes a node
+                        // back to before their round.
+                        authors.retain(|author, _| *author == own && round.number > *own_through);
+                    }
                 }
                 Ok(())
             }

@@ -1,23 +1,53 @@
 //! A round is stable only when every island seen within the forget window has closed it.
 
+use std::collections::BTreeMap;
+
 use atoll_protocol::engine::{Output, Report};
-use atoll_protocol::id::RunId;
+use atoll_protocol::id::{FragmentId, RunId, Version};
 use atoll_protocol::time::Span;
 
 use super::heard::Heard;
-use super::{Checker, Event, World};
+use super::{Checker, Event, NodeIndex, World};
 
 /// Nobody who may still come back is left out.
 #[derive(Debug)]
 pub struct Stability {
     heard: Heard,
+    /// What speaks against a decision that was not reported yet.
+    decided: BTreeMap<(NodeIndex, FragmentId), Option<String>>,
     checks: u64,
 }
 
 impl Stability {
     /// For frontiers of `run`.
     pub fn new(run: RunId) -> Self {
-        Self { heard: Heard::new(run), checks: 0 }
+        Self { heard: Heard::new(run), decided: BTreeMap::new(), checks: 0 }
+    }
+}
+
+impl Stability {
+    /// An island that may still have a say and has not closed the round, in words.
+    fn behind(
+        &self,
+        world: &dyn World,
+        node: NodeIndex,
+        fragment: FragmentId,
+        version: Version,
+    ) -> Option<String> {
+        // A little less than the window, for clocks that differ.
+        let within = Span(world.genesis().rounds.forget_ms / 4 * 3);
+        let islands = self.heard.islands(world, node, within);
+        let behind = islands
+            .into_iter()
+            .find(|(_, peer)| peer.version(fragment).is_some_and(|closed| closed < version));
+        behind.map(|(island, peer)| {
+            format!(
+                "node {node} calls version {version} of {fragment} stable, but {island} was last \
+                 heard at version {}, {} ms ago",
+                peer.version(fragment).unwrap_or(0),
+                world.now().since(peer.at).0
+            )
+        })
     }
 }
 
@@ -28,33 +58,23 @@ impl Checker for Stability {
 
     fn observe(&mut self, world: &dyn World, event: &Event<'_>) -> Result<(), String> {
         self.heard.observe(world, event);
-        let Event::Decided(node, Output::Report(Report::Stable { fragment, version, forced })) =
-            event
-        else {
-            return Ok(());
-        };
-        if !world.is_honest(*node) {
-            return Ok(());
+        match event {
+            // The decision is made here; by the time it is reported more may have been heard.
+            Event::Decided(node, Output::Stabilise { fragment, version }) => {
+                let behind = self.behind(world, *node, *fragment, *version);
+                self.decided.insert((*node, *fragment), behind);
+                Ok(())
+            }
+            Event::Decided(node, Output::Report(Report::Stable { fragment, forced, .. })) => {
+                let behind = self.decided.remove(&(*node, *fragment)).flatten();
+                if !world.is_honest(*node) {
+                    return Ok(());
+                }
+                self.checks += 1;
+                if *forced { Ok(()) } else { behind.map_or(Ok(()), Err) }
+            }
+            _ => Ok(()),
         }
-        self.checks += 1;
-        if *forced {
-            return Ok(());
-        }
-        // A little less than the window, for clocks that differ.
-        let within = Span(world.genesis().rounds.forget_ms / 4 * 3);
-        let behind = self
-            .heard
-            .islands(world, *node, within)
-            .into_iter()
-            .find(|(_, peer)| peer.version(*fragment).is_some_and(|closed| closed < *version));
-        behind.map_or(Ok(()), |(island, peer)| {
-            Err(format!(
-                "node {node} calls version {version} of {fragment} stable, but {island} was last \
-                 heard at version {}, {} ms ago",
-                peer.version(*fragment).unwrap_or(0),
-                world.now().since(peer.at).0
-            ))
-        })
     }
 
     fn checks(&self) -> u64 {
@@ -65,7 +85,6 @@ impl Checker for Stability {
 #[cfg(test)]
 mod tests {
     use atoll_protocol::engine::Input;
-    use atoll_protocol::id::FragmentId;
     use atoll_protocol::time::Time;
 
     use super::*;
@@ -78,14 +97,18 @@ mod tests {
         let bytes = world.frontier(1, 1, 2);
         let input = Input::Received { from: world.node_id(1), bytes, receipt: 0 };
         assert_eq!(checker.observe(&world, &Event::Input(0, &input)), Ok(()));
-        let stable = |version, forced| {
-            Output::Report(Report::Stable { fragment: FragmentId(0), version, forced })
+        let fragment = FragmentId(0);
+        let mut stable = |world: &FakeWorld, version, forced| {
+            let decision = Output::Stabilise { fragment, version };
+            checker.observe(world, &Event::Decided(0, &decision)).unwrap();
+            let report = Output::Report(Report::Stable { fragment, version, forced });
+            checker.observe(world, &Event::Decided(0, &report))
         };
         world.now = Time(20_000);
-        assert_eq!(checker.observe(&world, &Event::Decided(0, &stable(2, false))), Ok(()));
-        assert!(checker.observe(&world, &Event::Decided(0, &stable(3, false))).is_err());
-        assert_eq!(checker.observe(&world, &Event::Decided(0, &stable(3, true))), Ok(()));
+        assert_eq!(stable(&world, 2, false), Ok(()));
+        assert!(stable(&world, 3, false).is_err());
+        assert_eq!(stable(&world, 3, true), Ok(()));
         world.now = Time(70_000);
-        assert_eq!(checker.observe(&world, &Event::Decided(0, &stable(3, false))), Ok(()));
+        assert_eq!(stable(&world, 3, false), Ok(()));
     }
 }
