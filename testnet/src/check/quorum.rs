@@ -44,7 +44,13 @@ impl Checker for Quorum {
 
     fn observe(&mut self, world: &dyn World, event: &Event<'_>) -> Result<(), String> {
         self.heard.observe(world, event);
-        let Event::Decided(node, output) = event else { return Ok(()) };
+        // What is decided may be lost in a crash, so pruning counts only once it is done.
+        let (node, output) = match event {
+            Event::Decided(_, Output::Prune { .. }) => return Ok(()),
+            Event::Output(node, output @ Output::Prune { .. }) => (node, output),
+            Event::Decided(node, output) => (node, output),
+            _ => return Ok(()),
+        };
         if !world.is_honest(*node) {
             return Ok(());
         }

@@ -103,6 +103,7 @@ impl Island {
         disk: &Disk,
         own: NodeId,
         last_capture: impl Fn(FragmentId) -> Option<ContentId>,
+        reissues: impl Fn(FragmentId) -> u64,
     ) {
         self.recall_captures(disk, own);
         if let Some(checkpoint) = disk.checkpoint() {
@@ -122,10 +123,12 @@ impl Island {
             shared.scatter(fragment, &local, &mut self.params);
             let captures = &self.captures;
             let own = captures.iter().map(|(id, capture)| (*id, &*capture.bytes));
+            let pending = part.account.pending().to_vec();
             part.shadow.restart(
                 shared,
-                fragment,
+                &pending,
                 own.filter(|(id, _)| in_fragment(disk, id, fragment)),
+                reissues(fragment),
             );
         }
     }
@@ -197,7 +200,7 @@ impl Island {
                 shared.pool.as_ref(),
             )
             .map_err(|error| format!("own payload of {}: {error}", adoption.fragment))?;
-        part.shadow.adopted(&adoption.known.contained);
+        part.shadow.adopted(&adoption.known, &local);
         shared.scatter(adoption.fragment, &local, &mut self.params);
         Ok(())
     }

@@ -97,9 +97,11 @@ impl World {
         }
         let shard = toy::shard(self.setup.seed, node as u64);
         let mut island = Island::new(&self.shared, shard);
-        island.restore(&self.shared, &state.disk, state.id, |fragment| {
-            engine.status(fragment).and_then(|status| status.last_capture)
-        });
+        let last_capture = |fragment| engine.status(fragment).and_then(|it| it.last_capture);
+        let reissues = |fragment: FragmentId| {
+            state.ownerships.get(fragment.index()).map_or(0, Ownership::reissues)
+        };
+        island.restore(&self.shared, &state.disk, state.id, last_capture, reissues);
         Some(island)
     }
 
@@ -358,7 +360,7 @@ impl Simulation<'_> {
             self.world.stillness = (standings, now);
         }
         let still = now.since(self.world.stillness.1).0;
-        let enough = (rounds.heartbeat_ms * 6).max(rounds.grace_ms_max * 2) + STILL_MS;
+        let enough = (rounds.alive_ms * 2).max(rounds.grace_ms_max * 2) + STILL_MS;
         let patience = rounds.alive_ms * 4 + rounds.grace_ms_max * 8 + PATIENCE_MS;
         self.world.over =
             still >= enough || now.since(self.world.setup.end_at).0 >= patience.max(enough);

@@ -96,6 +96,8 @@ pub(super) struct Known {
     pub(super) contained: Rc<Member>,
     /// Captures of this life it had heard of.
     pub(super) captures: usize,
+    /// How often it had told own payloads to return to fresh, over all lives.
+    pub(super) reissues: u64,
 }
 
 /// One fragment's data plane.

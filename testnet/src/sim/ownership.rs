@@ -20,6 +20,8 @@ pub(super) struct Ownership {
     /// In a round above the base.
     recent: Vec<(ContentId, Version)>,
     base: Version,
+    /// How often own payloads were told to return to fresh.
+    reissues: u64,
 }
 
 impl Ownership {
@@ -31,8 +33,11 @@ impl Ownership {
         own: NodeId,
         fragment: FragmentId,
     ) -> Self {
-        let known = before.map(|before| before.own.clone()).unwrap_or_default();
-        let mut ownership = Self { own: known, ..Self::default() };
+        let (own_known, reissues) = match before {
+            Some(before) => (before.own.clone(), before.reissues),
+            None => (BTreeMap::new(), 0),
+        };
+        let mut ownership = Self { own: own_known, reissues, ..Self::default() };
         for record in records {
             ownership.persisted(record, own, fragment);
             if let Record::Stable { fragment: of, entry, .. } = record
@@ -58,6 +63,16 @@ impl Ownership {
             }
             _ => {}
         }
+    }
+
+    /// So many own payloads are to return to fresh.
+    pub(super) fn reissued(&mut self, count: usize) {
+        self.reissues += count as u64;
+    }
+
+    /// How often own payloads were told to return to fresh, over all lives.
+    pub(super) fn reissues(&self) -> u64 {
+        self.reissues
     }
 
     /// The head is the base and these cuts.

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use atoll_protocol::codec::{CHUNK, Payload};
-use atoll_protocol::id::{ContentId, FragmentId};
+use atoll_protocol::id::ContentId;
 
+use super::node::Known;
 use super::shared::Shared;
 
 /// The own payloads that a version contains.
@@ -20,8 +21,10 @@ pub(super) struct Shadow {
     contained: Rc<Member>,
     /// The largest progress seen, to judge an error by.
     scale: f64,
-    /// False once a payload was needed that is no longer known.
+    /// False once a payload was needed that is no longer known, until the next adoption.
     known: bool,
+    /// How often own payloads had been told to return to fresh when it last adopted.
+    reissues: u64,
 }
 
 impl Shadow {
@@ -33,25 +36,32 @@ impl Shadow {
             contained: Rc::default(),
             scale: 0.0,
             known: true,
+            reissues: 0,
         }
     }
 
-    /// Begins again after a restart that lost what was fresh: all that is left is `own`, the
-    /// payloads on disk, as far as the version last adopted does not contain them.
+    /// Begins again after a restart that lost what was fresh: what is left is `pending`, the
+    /// account's own from the checkpoint, and the captures of `own` that came after it.
     pub(super) fn restart<'a>(
         &mut self,
         shared: &Shared,
-        fragment: FragmentId,
+        pending: &[f32],
         own: impl Iterator<Item = (ContentId, &'a [u8])>,
+        reissues: u64,
     ) {
+        // What returned to fresh after the checkpoint may or may not be in a later capture:
+        // only the next adoption tells.
+        self.known = self.reissues == reissues;
         self.unmerged.fill(0.0);
+        add(&mut self.unmerged, pending, 1.0);
         for (id, bytes) in own {
-            let content = content(shared, bytes, self.unmerged.len());
-            debug_assert_eq!(content.len(), shared.fragments[fragment.index()].elements);
-            if !self.contained.contains(&id) {
-                add(&mut self.unmerged, &content, 1.0);
+            if !self.contents.contains_key(&id) {
+                let content = content(shared, bytes, self.unmerged.len());
+                if !self.contained.contains(&id) {
+                    add(&mut self.unmerged, &content, 1.0);
+                }
+                self.contents.insert(id, content);
             }
-            self.contents.insert(id, content);
         }
     }
 
@@ -69,9 +79,15 @@ impl Shadow {
         self.scale = self.scale.max(norm);
     }
 
-    /// A version was adopted that contains these own payloads.
-    pub(super) fn adopted(&mut self, contained: &Rc<Member>) {
+    /// A version was adopted, and the parameters are `local` now.
+    pub(super) fn adopted(&mut self, known: &Known, local: &[f32]) {
+        let contained = &known.contained;
+        self.reissues = known.reissues;
         let before = std::mem::replace(&mut self.contained, contained.clone());
+        if !self.known {
+            self.rebase(local, &known.head);
+            return;
+        }
         for (payloads, sign) in
             [(contained.difference(&before), -1.0), (before.difference(contained), 1.0)]
         {
@@ -81,6 +97,14 @@ impl Shadow {
                     None => self.known = false,
                 }
             }
+        }
+    }
+
+    /// Believes what is there, for want of anything better, and watches on from here.
+    fn rebase(&mut self, local: &[f32], outer: &[f32]) {
+        self.known = true;
+        for (unmerged, (local, outer)) in self.unmerged.iter_mut().zip(local.iter().zip(outer)) {
+            *unmerged = f64::from(*local) - f64::from(*outer);
         }
     }
 

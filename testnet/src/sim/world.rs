@@ -221,12 +221,15 @@ impl Simulation<'_> {
             let Some(running) = &mut self.world.nodes[node].running else { return };
             let mut known = None;
             match &output {
-                Output::Adopt { fragment, .. } => {
-                    let part = running.parts.get(fragment.index());
-                    known = part.map(|part| Known {
-                        head: part.head.clone(),
-                        contained: part.ownership.contained(),
-                        captures: part.captures,
+                Output::Adopt { fragment, reissued, .. } => {
+                    known = running.parts.get_mut(fragment.index()).map(|part| {
+                        part.ownership.reissued(reissued.len());
+                        Known {
+                            head: part.head.clone(),
+                            contained: part.ownership.contained(),
+                            captures: part.captures,
+                            reissues: part.ownership.reissues(),
+                        }
                     });
                 }
                 Output::Persist(record) => {
