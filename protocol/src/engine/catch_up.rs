@@ -3,7 +3,7 @@
 use crate::divergence::support_need;
 use crate::engine::{Engine, Report};
 use crate::frontier::Standing;
-use crate::id::{FragmentId, NodeId, Version};
+use crate::id::{FragmentId, NodeId, RoundId, Version};
 use crate::limits::ROUNDS_AHEAD_MAX;
 use crate::peers::Peer;
 use crate::time::Span;
@@ -84,13 +84,21 @@ impl Engine {
 
     /// Whether most nodes have closed the round we have open: a contribution would come late.
     pub(super) fn lags(&self, fragment: FragmentId) -> bool {
-        let version = self.courses[fragment.index()].version;
-        let ahead = self
-            .speakers()
-            .filter_map(|(_, peer)| peer.entry(fragment))
-            .filter(|entry| entry.version > version)
-            .count();
-        ahead > self.heard_count() / 2
+        let number = self.courses[fragment.index()].version + 1;
+        let (closed, most) = self.closed_by(RoundId { fragment, number });
+        closed >= most
+    }
+
+    /// How many live peers have closed a round, and how many of them are most of the swarm.
+    pub(super) fn closed_by(&self, round: RoundId) -> (u32, u32) {
+        let takes_part = self.standing == Standing::CaughtUp && self.config.trains;
+        let (mut live, mut closed) = (u32::from(takes_part), 0);
+        for (_, peer) in self.live() {
+            let entry = peer.entry(round.fragment);
+            live += 1;
+            closed += u32::from(entry.is_some_and(|entry| entry.version >= round.number));
+        }
+        (closed, live / 2 + 1)
     }
 
     /// The newest round a contribution may be for: a little ahead of what enough nodes closed.

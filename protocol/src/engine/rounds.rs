@@ -373,7 +373,7 @@ impl Engine {
 
     fn seen(&self, round: RoundId, have: u32) -> Seen {
         let rounds = &self.config.genesis.rounds;
-        let (mut live, mut missing, mut closed_by) = (0, 0, 0);
+        let (mut live, mut missing) = (0, 0);
         let mut slowest = Span(0);
         for (node, peer) in self.live() {
             live += 1;
@@ -381,8 +381,6 @@ impl Engine {
                 missing += 1;
                 slowest = slowest.max(peer.step);
             }
-            let entry = peer.entry(round.fragment);
-            closed_by += u32::from(entry.is_some_and(|entry| entry.version >= round.number));
         }
         let follows = self.standing != Standing::CaughtUp;
         if !follows && self.config.trains {
@@ -390,13 +388,14 @@ impl Engine {
             missing += u32::from(!self.contributed(round));
             slowest = slowest.max(self.step.mean());
         }
+        let (closed_by, closed_need) = self.closed_by(round);
         let measured = Measured { slowest_step: slowest, transfer: self.transfer.mean() };
         Seen {
             have,
             need: quorum::need(rounds, live),
             missing,
             closed_by,
-            closed_need: quorum::need(rounds, live).min(live.max(1)),
+            closed_need,
             quorate_at: self.courses[round.fragment.index()].quorate_at,
             window: grace::window(rounds, &measured),
             follows,
