@@ -169,6 +169,8 @@ pub struct Engine {
     sequence: u64,
     /// The first fragment of the next frontier.
     page: usize,
+    /// The first fragment whose ledger is compared next.
+    turn: usize,
     step: Smoothed,
     transfer: Smoothed,
     /// When a peer was last told our ledger digests of a fragment.

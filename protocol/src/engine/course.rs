@@ -217,7 +217,8 @@ impl Course {
 
     /// Own payloads that are captured and not in the head.
     pub(super) fn pending(&self) -> Vec<ContentId> {
-        let above = self.own.range(self.head.version + 1..).map(|(_, own)| own.payload());
+        let above = self.own.range(self.head.version + 1..).map(|(_, own)| own);
+        let above = above.filter(|own| own.kept).map(Own::payload);
         let checking = match self.capture {
             Some(Capture::Checking { payload, .. }) => Some(payload),
             _ => None,

@@ -209,14 +209,8 @@ impl Engine {
                     course.own.remove(&round);
                     course.tokens.settled.orphaned += own.tokens();
                 }
-                None if was_settled => {
-                    if own.kept {
-                        back.push(own.signed.clone());
-                    } else {
-                        course.own.remove(&round);
-                        course.tokens.settled.orphaned += own.tokens();
-                    }
-                }
+                // Its round is open again. Without its payload we cannot offer it, but a peer may.
+                None if was_settled && own.kept => back.push(own.signed.clone()),
                 None => {}
             }
         }

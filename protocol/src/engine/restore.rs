@@ -68,6 +68,7 @@ impl Engine {
             heartbeat_at: now.after(first),
             sequence: 0,
             page: 0,
+            turn: 0,
             step: Smoothed::default(),
             transfer: Smoothed::default(),
             summarised: BTreeMap::new(),
