@@ -22,7 +22,7 @@ impl Engine {
         let lacks = |course: &super::course::Course| {
             let fragment = course.fragment;
             course.installing.is_some()
-                || self.ahead_of(fragment).len() >= self.need()
+                || self.conflicting(fragment) >= self.need()
                 || self.beyond(fragment) >= self.need()
                 || course.version + LAG_MAX < self.attested(fragment)
         };
@@ -78,7 +78,18 @@ impl Engine {
         let version = self.courses[fragment.index()].version;
         self.speakers()
             .filter_map(|(_, peer)| peer.entry(fragment))
-            .filter(|entry| entry.base > version)
+            .filter(|entry| entry.base > version.saturating_add(LAG_MAX))
+            .count()
+    }
+
+    /// Caught-up peers whose stable history contradicts ours.
+    fn conflicting(&self, fragment: FragmentId) -> usize {
+        let course = &self.courses[fragment.index()];
+        let entry = |node: &NodeId| self.peers.peer(node).and_then(|peer| peer.entry(fragment));
+        let ahead = self.ahead_of(fragment);
+        ahead
+            .iter()
+            .filter(|node| entry(node).is_some_and(|entry| entry.base <= course.version))
             .count()
     }
 
