@@ -11,7 +11,7 @@ use atoll_protocol::planted::Bug;
 
 use super::disk::Disk;
 use super::node::Known;
-use super::shadow::Shadow;
+use super::shadow::{Payloads, Shadow};
 use super::shared::Shared;
 use crate::toy::{LEARNING_RATE, Learner, LearnerCheckpoint};
 
@@ -103,7 +103,7 @@ impl Island {
         disk: &Disk,
         own: NodeId,
         last_capture: impl Fn(FragmentId) -> Option<ContentId>,
-        reissues: impl Fn(FragmentId) -> u64,
+        issued: impl Fn(FragmentId) -> Payloads,
     ) {
         self.recall_captures(disk, own);
         if let Some(checkpoint) = disk.checkpoint() {
@@ -122,14 +122,9 @@ impl Island {
             let local: Vec<f32> = held.map(|(outer, pending)| outer + pending).collect();
             shared.scatter(fragment, &local, &mut self.params);
             let captures = &self.captures;
-            let own = captures.iter().map(|(id, capture)| (*id, &*capture.bytes));
-            let pending = part.account.pending().to_vec();
-            part.shadow.restart(
-                shared,
-                &pending,
-                own.filter(|(id, _)| in_fragment(disk, id, fragment)),
-                reissues(fragment),
-            );
+            part.shadow.restart(shared, &issued(fragment), |payload| {
+                captures.get(payload).map(|capture| &*capture.bytes)
+            });
         }
     }
 
@@ -250,12 +245,4 @@ impl Island {
             }
         }
     }
-}
-
-/// Whether an own payload was captured from this fragment.
-fn in_fragment(disk: &Disk, payload: &ContentId, fragment: FragmentId) -> bool {
-    disk.records().iter().any(|record| {
-        matches!(record, Record::Contribution(signed)
-            if signed.body.payload == *payload && signed.body.fragment == fragment)
-    })
 }
