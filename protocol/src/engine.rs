@@ -83,10 +83,8 @@ pub struct Resumed {
     pub last_capture: Option<ContentId>,
     /// Steps since then.
     pub steps: u32,
-    /// Tokens since then, trained for the first time.
+    /// Tokens since then.
     pub fresh: u64,
-    /// Tokens since then that had been captured before and came back.
-    pub reissued: u64,
 }
 
 /// Where every own token of one fragment is. The five add up to `trained`.

@@ -165,7 +165,7 @@ impl Engine {
         self.outbox.push(Output::Persist(Record::Installed { history, settled }));
         self.report(Report::Installed { fragment, version, reissued, orphaned });
         self.prune(fragment);
-        self.adopt(fragment);
+        self.adopt(fragment, Vec::new());
         self.try_catch_up();
         self.hurry_heartbeat();
     }
@@ -179,6 +179,7 @@ impl Engine {
             old.trail_at(course.chain.root()) == course.chain.trail_at(course.chain.root());
         let (orphaned, mut reissued) = (course.tokens.settled.orphaned, 0);
         let mut back = Vec::new();
+        let waiting = std::mem::take(&mut course.returns);
         let owns: Vec<(Version, Own)> =
             course.own.iter().map(|(round, own)| (*round, own.clone())).collect();
         for (round, own) in owns {
@@ -201,10 +202,13 @@ impl Engine {
                         course.tokens.settled.orphaned += own.tokens();
                     } else {
                         reissued += u32::from(own.kept);
-                        course.reissue(&own);
+                        course.reissue(own);
                     }
                 }
-                None if round <= base => course.tokens.settled.orphaned += own.tokens(),
+                None if round <= base => {
+                    course.own.remove(&round);
+                    course.tokens.settled.orphaned += own.tokens();
+                }
                 None if was_settled => {
                     if own.kept {
                         back.push(own.signed.clone());
@@ -214,6 +218,20 @@ impl Engine {
                     }
                 }
                 None => {}
+            }
+        }
+        for waits in waiting {
+            match waits.own.clone() {
+                // This history holds what another lacked: it need not be issued again.
+                Some(own) if course.chain.contains(own.round(), &own.id) == Some(true) => {
+                    course.tokens.settled.merged += own.tokens();
+                    course.own.insert(own.round(), own);
+                }
+                Some(own) if own.round() > base => {
+                    back.push(own.signed.clone());
+                    course.own.insert(own.round(), own);
+                }
+                _ => course.returns.push(waits),
             }
         }
         let orphaned = course.tokens.settled.orphaned - orphaned;

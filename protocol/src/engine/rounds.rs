@@ -1,7 +1,7 @@
 //! Rounds: opening, answering, closing; captures that become contributions; the fold.
 
 use crate::contribution::{Admitted, Header};
-use crate::engine::course::{Capture, Job, Own};
+use crate::engine::course::{Capture, Job, Own, Return};
 use crate::engine::{Engine, Output, Record, Report};
 use crate::fault::Fault;
 use crate::frontier::Standing;
@@ -61,6 +61,10 @@ impl Engine {
             && !self.planted(Bug::NeverAnswers);
         if (due || answers) && course.tokens.steps > 0 {
             self.courses[index].capture = Some(Capture::Asked { answer: !due });
+            let reissued = self.courses[index].take_returns();
+            if !reissued.is_empty() {
+                self.adopt(fragment, reissued);
+            }
             self.outbox.push(Output::Capture { fragment });
         }
     }
@@ -115,9 +119,7 @@ impl Engine {
             && self.roster.admits(&self.me, round.number).is_ok();
         if !may {
             let course = &mut self.courses[fragment.index()];
-            course.tokens.reissued += tokens;
-            course.returns.push(payload);
-            self.adopt(fragment);
+            course.returns.push(Return { payload, tokens, own: None });
             return;
         }
         let author = self.me;
@@ -231,7 +233,7 @@ impl Engine {
         course.head.digest = digest;
         course.excluded = excluded;
         self.report(Report::Materialised { fragment, version, digest });
-        self.adopt(fragment);
+        self.adopt(fragment, Vec::new());
         self.hurry_heartbeat();
     }
 
@@ -271,10 +273,9 @@ impl Engine {
     }
 
     /// Tells the island what its parameters are made of now.
-    pub(super) fn adopt(&mut self, fragment: FragmentId) {
+    pub(super) fn adopt(&mut self, fragment: FragmentId, reissued: Vec<ContentId>) {
         let course = &mut self.courses[fragment.index()];
         let pending = course.pending();
-        let reissued = std::mem::take(&mut course.returns);
         course.returning.extend_from_slice(&reissued);
         let version = course.head.version;
         self.outbox.push(Output::Adopt { fragment, version, pending, reissued });
@@ -284,7 +285,7 @@ impl Engine {
     pub(super) fn adopted(&mut self, fragment: FragmentId, version: Version) {
         let Some(course) = self.courses.get_mut(fragment.index()) else { return };
         course.adopted = version;
-        if !course.returning.is_empty() && course.returns.is_empty() {
+        if !course.returning.is_empty() {
             let payloads = std::mem::take(&mut course.returning);
             let through = course.chain.base();
             let own_through = course.forget_signed();

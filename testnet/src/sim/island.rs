@@ -215,7 +215,6 @@ impl Island {
                 last_capture: part.last_capture,
                 steps: part.steps,
                 fresh: part.fresh,
-                reissued: part.reissued,
             })
             .collect()
     }
