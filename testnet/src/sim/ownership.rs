@@ -111,7 +111,9 @@ impl Ownership {
         let stable = self.stable.iter().map(|(id, (payload, _))| (id, payload));
         let recent = self.recent.iter().filter(|(_, _, round)| *round > self.base);
         let all = stable.chain(recent.map(|(id, payload, _)| (id, payload)));
-        Rc::new(count(all.filter(|(id, _)| !self.again.contains_key(id)).map(|(_, it)| *it)))
+        // What another node signed with our key never was this island's.
+        let ours = all.filter(|(id, _)| self.own.contains_key(id) && !self.again.contains_key(id));
+        Rc::new(count(ours.map(|(_, payload)| *payload)))
     }
 
     /// Own payloads that were signed for and never issued again, merged or not.

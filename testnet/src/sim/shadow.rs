@@ -48,15 +48,19 @@ impl Shadow {
     ) {
         self.known = true;
         self.unmerged.fill(0.0);
-        for (payload, times) in issued {
+        let contained = self.contained.clone();
+        // What the adopted version holds and was issued again since is not in `issued`: that
+        // version holds it once too often, until a later one holds only its successor.
+        for payload in issued.keys().chain(contained.keys().filter(|it| !issued.contains_key(*it)))
+        {
             if !self.contents.contains_key(payload)
                 && let Some(bytes) = bytes(payload)
             {
                 let content = content(shared, bytes, self.unmerged.len());
                 self.contents.insert(*payload, content);
             }
-            let merged = self.contained.get(payload).copied().unwrap_or(0);
-            self.shift(payload, f64::from(*times) - f64::from(merged));
+            let times = |set: &Payloads| f64::from(set.get(payload).copied().unwrap_or(0));
+            self.shift(payload, times(issued) - times(&contained));
         }
     }
 
