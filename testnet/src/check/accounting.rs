@@ -387,7 +387,11 @@ mod tests {
             reissued: reissued.to_vec(),
         };
         let (first, second) = (ContentId([1; 32]), ContentId([2; 32]));
-        let outputs = [world.persist(0, 1, 100), adopt(&[], &[first]), world.persist(0, 2, 150)];
+        let mut successor = world.persist(0, 2, 150);
+        if let Output::Persist(Record::Contribution(signed)) = &mut successor {
+            signed.body.payload = second;
+        }
+        let outputs = [world.persist(0, 1, 100), adopt(&[], &[first]), successor];
         for output in &outputs {
             assert_eq!(checker.observe(&world, &Event::Output(0, output)), Ok(()));
         }
