@@ -183,7 +183,7 @@ fn table(
     writeln!(out)
 }
 
-/// Faults that a hundred seeds or more must have shown, beside the attacks.
+/// Faults that three hundred seeds must have shown, beside the attacks.
 const FAULTS: [&str; 21] = [
     "loss",
     "duplication",
