@@ -154,8 +154,10 @@ pub fn failure(verdict: &Verdict) -> Option<String> {
 /// A line about one run, for people who ran just one.
 pub fn one_line(verdict: &Verdict) -> String {
     let Some(outcome) = verdict.outcome() else { return String::new() };
+    let central =
+        outcome.loss_central.map_or(String::new(), |loss| format!(" (central {loss:.4})"));
     format!(
-        "trace {}, {} events, ended at {}, loss {:.4} -> {:.4}, {} rounds closed",
+        "trace {}, {} events, ended at {}, loss {:.4} -> {:.4}{central}, {} rounds closed",
         hex(&outcome.trace_hash),
         outcome.events,
         outcome.ended_at,
@@ -183,7 +185,7 @@ fn table(
     writeln!(out)
 }
 
-/// Faults that a hundred seeds or more must have shown, beside the attacks.
+/// Faults that three hundred seeds must have shown, beside the attacks.
 const FAULTS: [&str; 21] = [
     "loss",
     "duplication",

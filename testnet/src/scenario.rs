@@ -191,7 +191,9 @@ fn band(setup: &Setup) -> Band {
     let steered = setup.islands.iter().any(|island| {
         matches!(
             island.role,
-            Role::Liar(Attack::Poison | Attack::HugeNorm | Attack::TokenInflation)
+            Role::Liar(
+                Attack::Poison | Attack::SignFlip | Attack::HugeNorm | Attack::TokenInflation
+            )
         )
     });
     if steered && !robust { Band::ANY } else { Band::default() }

@@ -6,6 +6,7 @@
 mod agenda;
 pub mod byzantine;
 mod clock;
+mod control;
 mod disk;
 mod execute;
 pub mod fault;
@@ -146,6 +147,8 @@ pub struct Outcome {
     pub loss_first: f64,
     /// Mean loss of the running honest islands' outer states at the end.
     pub loss_last: f64,
+    /// Loss of a central run after as many tokens, if a checker asked for it.
+    pub loss_central: Option<f64>,
     /// Events handled.
     pub events: u64,
     /// The virtual time of the last one.
@@ -243,6 +246,7 @@ impl Simulation<'_> {
             content_bytes: world.tally.content_bytes,
             loss_first: world.first_loss,
             loss_last,
+            loss_central: world.central_loss.get().copied().flatten(),
             events: world.tally.events,
             ended_at: world.now,
         }

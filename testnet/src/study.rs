@@ -2,12 +2,10 @@
 
 use std::io::{self, Write};
 
-use atoll_protocol::genesis::MergeRule;
-
 use crate::runner::{self, Verdict};
 use crate::scenario;
 use crate::sim::byzantine::Attack;
-use crate::sim::{Outcome, Role, Setup};
+use crate::sim::{Outcome, Setup};
 use crate::toy::{self, LEARNING_RATE, Plan, Task};
 
 /// One seed's loss ratios; each is lower-is-better and 1 is as good as the control.
@@ -19,42 +17,56 @@ pub struct Ratios {
     pub calm: f64,
     /// Swarm under the storm plan against the central run.
     pub storm: f64,
-    /// One liar in eight, merged by centered clipping, against the same swarm without a liar.
-    pub liar: f64,
+    /// One liar in eight that sends ten times the opposite, merged by centered clipping, against
+    /// the same swarm without a liar.
+    pub poison: f64,
+    /// The same with a liar that sends the opposite at an honest length.
+    pub sign_flip: f64,
 }
 
 /// Measures `seed`.
 pub fn measure(seed: u64) -> Result<Ratios, String> {
     let calm = long(scenario::calm(seed, 8));
     let storm = long(scenario::storm(seed, 8));
-    let mut liar = long(scenario::one_liar(seed, Attack::Poison));
-    let mut honest = liar.clone();
+    let poison = long(scenario::one_liar(seed, Attack::Poison));
+    let sign_flip = long(scenario::one_liar(seed, Attack::SignFlip));
+    let mut honest = poison.clone();
     honest.islands.pop();
-    honest.genesis.merge.rule = MergeRule::CenteredClip;
-    liar.islands[7].role = Role::Liar(Attack::Poison);
-    let calm_ratio = against_central(&calm, &finished(&calm)?)?;
-    let storm_ratio = against_central(&storm, &finished(&storm)?)?;
-    let liar_ratio = finished(&liar)?.loss_last / finished(&honest)?.loss_last;
-    Ok(Ratios { seed, calm: calm_ratio, storm: storm_ratio, liar: liar_ratio })
+    let control = finished(&honest)?.loss_last;
+    Ok(Ratios {
+        seed,
+        calm: against_central(&calm, &finished(&calm)?)?,
+        storm: against_central(&storm, &finished(&storm)?)?,
+        poison: finished(&poison)?.loss_last / control,
+        sign_flip: finished(&sign_flip)?.loss_last / control,
+    })
 }
 
 /// Prints the table; true if every mean is within its band.
 pub fn print(out: &mut dyn Write, rows: &[Ratios]) -> io::Result<bool> {
     writeln!(out, "loss ratios at equal tokens (1 is as good as the control, lower is better)")?;
-    writeln!(
-        out,
-        "{:<8}{:>14}{:>14}{:>22}",
-        "seed", "calm/central", "storm/central", "liar/no liar"
-    )?;
-    for Ratios { seed, calm, storm, liar } in rows {
-        writeln!(out, "{seed:<8}{calm:>14.4}{storm:>14.4}{liar:>22.4}")?;
+    row(out, "seed", ["calm/central", "storm/central", "poison/none", "sign flip/none"])?;
+    for Ratios { seed, calm, storm, poison, sign_flip } in rows {
+        let ratios = [calm, storm, poison, sign_flip].map(|ratio| format!("{ratio:.4}"));
+        row(out, &seed.to_string(), ratios.each_ref().map(String::as_str))?;
     }
-    let calm = mean(rows, |row| row.calm);
-    let storm = mean(rows, |row| row.storm);
-    let liar = mean(rows, |row| row.liar);
-    writeln!(out, "{:<8}{calm:>14.4}{storm:>14.4}{liar:>22.4}", "mean")?;
-    writeln!(out, "{:<8}{:>14}{:>14}{:>22}", "allowed", "1 +- 0.005", "1.02", "1.02")?;
-    Ok((calm - 1.0).abs() <= CALM_BAND && storm <= FAULT_BAND && liar <= FAULT_BAND)
+    let means = [
+        mean(rows, |row| row.calm),
+        mean(rows, |row| row.storm),
+        mean(rows, |row| row.poison),
+        mean(rows, |row| row.sign_flip),
+    ];
+    let words = means.map(|mean| format!("{mean:.4}"));
+    row(out, "mean", words.each_ref().map(String::as_str))?;
+    row(out, "allowed", ["1 +- 0.005", "1.02", "1.02", "1.02"])?;
+    let [calm, faulty @ ..] = means;
+    Ok((calm - 1.0).abs() <= CALM_BAND && faulty.iter().all(|ratio| *ratio <= FAULT_BAND))
+}
+
+fn row(out: &mut dyn Write, name: &str, cells: [&str; 4]) -> io::Result<()> {
+    write!(out, "{name:<8}")?;
+    cells.iter().try_for_each(|cell| write!(out, "{cell:>16}"))?;
+    writeln!(out)
 }
 
 /// Runs long enough to learn something.
@@ -87,21 +99,8 @@ fn against_central(setup: &Setup, outcome: &Outcome) -> Result<f64, String> {
         Plan { islands, rounds, seed: setup.seed, learning_rate: LEARNING_RATE, staggered: true };
     let task = Task::new(setup.task_seed);
     let control = toy::central(&task, &setup.genesis, &plan).map_err(|why| why.to_string())?;
-    let loss = at_tokens(&control.curve, tokens).ok_or("the control trained no tokens")?;
+    let loss = toy::loss_at(&control.curve, tokens).ok_or("the control trained no tokens")?;
     Ok(outcome.loss_last / loss)
-}
-
-/// A curve's loss at so many tokens, between its points on a straight line.
-fn at_tokens(curve: &[toy::Point], tokens: u64) -> Option<f64> {
-    let after = curve.iter().position(|point| point.tokens >= tokens);
-    let Some(after) = after else { return curve.last().map(|point| point.loss) };
-    let (Some(before), Some(point)) = (after.checked_sub(1), curve.get(after)) else {
-        return curve.first().map(|point| point.loss);
-    };
-    let before = &curve[before];
-    #[expect(clippy::cast_precision_loss, reason = "token counts of a toy fit 53 bits")]
-    let share = (tokens - before.tokens) as f64 / (point.tokens - before.tokens).max(1) as f64;
-    Some(before.loss + share * (point.loss - before.loss))
 }
 
 fn mean(rows: &[Ratios], of: impl Fn(&Ratios) -> f64) -> f64 {
@@ -120,19 +119,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_curve_is_read_between_its_points() {
-        let point = |tokens, loss| toy::Point { tokens, loss };
-        let curve = [point(0, 4.0), point(100, 3.0), point(200, 2.5)];
-        assert_eq!(at_tokens(&curve, 0), Some(4.0));
-        assert_eq!(at_tokens(&curve, 50), Some(3.5));
-        assert_eq!(at_tokens(&curve, 150), Some(2.75));
-        assert_eq!(at_tokens(&curve, 900), Some(2.5));
-        assert_eq!(at_tokens(&[], 5), None);
-    }
-
-    #[test]
     fn a_mean_outside_its_band_fails() {
-        let row = |calm| Ratios { seed: 1, calm, storm: 1.01, liar: 1.0 };
+        let row = |calm| Ratios { seed: 1, calm, storm: 1.01, poison: 1.0, sign_flip: 1.0 };
         let mut out = Vec::new();
         assert!(print(&mut out, &[row(1.004)]).unwrap());
         assert!(!print(&mut out, &[row(1.006)]).unwrap());

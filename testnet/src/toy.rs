@@ -12,7 +12,7 @@ pub mod learner;
 mod network;
 pub mod task;
 
-pub use central::{Outcome, Plan, Point, central};
+pub use central::{Outcome, Plan, Point, central, loss_at};
 pub use language::Language;
 pub use layout::Layout;
 pub use learner::{Learner, LearnerCheckpoint};

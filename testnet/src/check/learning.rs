@@ -13,7 +13,7 @@ pub struct Band {
 
 impl Default for Band {
     fn default() -> Self {
-        Self { fall: 0.99, central: 1.25 }
+        Self { fall: 0.99, central: 1.06 }
     }
 }
 

@@ -18,6 +18,11 @@ pub trait Actor: Debug {
     fn on_message(&mut self, now: Time, from: NodeId, bytes: &[u8]) -> Vec<Act>;
     /// A peer asks for content.
     fn on_fetch(&mut self, now: Time, from: NodeId, content: &ContentId) -> Reply;
+    /// How often it did what its attack is since it was last asked: what else it says to look
+    /// alive does not count.
+    fn attacks(&mut self) -> u64 {
+        0
+    }
 }
 
 /// Something a liar does.
@@ -52,7 +57,7 @@ pub enum Reply {
 pub enum Attack {
     /// Headers and frontiers with signatures that do not hold.
     BadSignature,
-    /// Good signatures for another run.
+    /// What it signed for another run, said again in this one.
     OtherRun,
     /// Two headers for one slot, each to one half of the swarm.
     Equivocation,
@@ -60,12 +65,16 @@ pub enum Attack {
     NotFinite,
     /// Payloads with a huge norm.
     HugeNorm,
-    /// Well-formed payloads that point the wrong way.
+    /// Well-formed payloads that point the wrong way, ten times as long as an honest one.
     Poison,
+    /// Well-formed payloads that point the wrong way, no longer than an honest one.
+    SignFlip,
     /// Headers that claim far too many tokens.
     TokenInflation,
     /// Payloads of another length than the header says.
     WrongLength,
+    /// Small payloads that would expand to many times their fragment.
+    Bomb,
     /// Announcements of payloads it never serves.
     Withholding,
     /// Fetches answered with other bytes.
@@ -74,8 +83,12 @@ pub enum Attack {
     Flood,
     /// Random bytes.
     Garbage,
+    /// Frontiers of a state that does not exist, in a new way every time.
+    LyingFrontier,
     /// Frontiers and histories of a state that does not exist.
     FalseHistory,
+    /// Well-formed snapshots of bad parameters in answer to every fetch.
+    PoisonedSnapshot,
     /// Rounds far ahead and long past.
     OutOfRange,
     /// Old messages of others, again and again.
@@ -88,20 +101,24 @@ pub enum Attack {
 
 impl Attack {
     /// Every attack.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 21] = [
         Self::BadSignature,
         Self::OtherRun,
         Self::Equivocation,
         Self::NotFinite,
         Self::HugeNorm,
         Self::Poison,
+        Self::SignFlip,
         Self::TokenInflation,
         Self::WrongLength,
+        Self::Bomb,
         Self::Withholding,
         Self::WrongContent,
         Self::Flood,
         Self::Garbage,
+        Self::LyingFrontier,
         Self::FalseHistory,
+        Self::PoisonedSnapshot,
         Self::OutOfRange,
         Self::Replay,
         Self::BadEvidence,
@@ -112,18 +129,22 @@ impl Attack {
     pub fn name(self) -> &'static str {
         match self {
             Self::BadSignature => "liar: bad signature",
-            Self::OtherRun => "liar: other run",
+            Self::OtherRun => "liar: replay from another run",
             Self::Equivocation => "liar: equivocation",
             Self::NotFinite => "liar: not finite",
             Self::HugeNorm => "liar: huge norm",
             Self::Poison => "liar: poison",
+            Self::SignFlip => "liar: sign flip",
             Self::TokenInflation => "liar: token inflation",
             Self::WrongLength => "liar: wrong length",
+            Self::Bomb => "liar: compression bomb",
             Self::Withholding => "liar: withholding",
             Self::WrongContent => "liar: wrong content",
             Self::Flood => "liar: flood",
             Self::Garbage => "liar: garbage",
+            Self::LyingFrontier => "liar: lying frontier",
             Self::FalseHistory => "liar: false history",
+            Self::PoisonedSnapshot => "liar: poisoned snapshot",
             Self::OutOfRange => "liar: out of range",
             Self::Replay => "liar: replay",
             Self::BadEvidence => "liar: bad evidence",
@@ -143,6 +164,8 @@ pub struct Part {
     pub genesis: Genesis,
     /// Every other node.
     pub others: Vec<NodeId>,
+    /// Which toy language the islands learn.
+    pub task_seed: u64,
     /// Seed of its choices.
     pub seed: u64,
 }

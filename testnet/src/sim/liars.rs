@@ -42,6 +42,8 @@ struct Liar {
     tape: VecDeque<Vec<u8>>,
     /// A pseudo-gradient of each fragment, trained once.
     trained: Option<Vec<Vec<f32>>>,
+    /// What it did of its attack and nobody has counted yet.
+    attacks: u64,
 }
 
 impl Actor for Liar {
@@ -72,10 +74,24 @@ impl Actor for Liar {
 
     fn on_fetch(&mut self, _now: Time, _from: NodeId, content: &ContentId) -> Reply {
         match self.part.attack {
-            Attack::Withholding => Reply::Silence,
-            Attack::WrongContent => Reply::Bytes(self.noise(4096).into()),
+            Attack::Withholding => {
+                self.attacks += 1;
+                Reply::Silence
+            }
+            Attack::WrongContent => {
+                self.attacks += 1;
+                Reply::Bytes(self.noise(4096).into())
+            }
+            Attack::PoisonedSnapshot if !self.contents.contains_key(content) => {
+                self.attacks += 1;
+                Reply::Bytes(self.poisoned_snapshot().into())
+            }
             _ => self.contents.get(content).cloned().map_or(Reply::NotFound, Reply::Bytes),
         }
+    }
+
+    fn attacks(&mut self) -> u64 {
+        std::mem::take(&mut self.attacks)
     }
 }
 
@@ -91,6 +107,7 @@ impl Liar {
             struck: BTreeMap::new(),
             tape: VecDeque::new(),
             trained: None,
+            attacks: 0,
             part,
         }
     }

@@ -20,10 +20,13 @@ use crate::check::{Event, NodeIndex};
 use crate::toy;
 
 impl World {
-    /// Counts that a liar did something.
-    pub(super) fn count_attack(&mut self, node: NodeIndex) {
-        if let Role::Liar(attack) = self.nodes[node].plan.role {
-            self.tally.fault(attack.name());
+    /// Counts what a liar did of its attack since this was last called.
+    pub(super) fn count_attacks(&mut self, node: NodeIndex) {
+        let state = &mut self.nodes[node];
+        if let Role::Liar(attack) = state.plan.role
+            && let Some(Running { mind: Mind::Liar(liar), .. }) = &mut state.running
+        {
+            *self.tally.faults.entry(attack.name()).or_default() += liar.attacks();
         }
     }
 
@@ -51,7 +54,8 @@ impl World {
             Role::Liar(attack) => {
                 let others = self.by_id.keys().copied().filter(|id| *id != state.id).collect();
                 let key = state.key.clone();
-                let part = byzantine::Part { attack, key, genesis, others, seed };
+                let task_seed = self.setup.task_seed;
+                let part = byzantine::Part { attack, key, genesis, others, task_seed, seed };
                 Mind::Liar((self.setup.cast)(part))
             }
         }
@@ -272,8 +276,11 @@ impl Simulation<'_> {
                 }
             }
             FaultEvent::Slow { node, step_ms } => {
-                self.world.nodes[node].plan.step_ms = step_ms;
-                self.world.tally.fault("slow island");
+                let plan = &mut self.world.nodes[node].plan;
+                if step_ms > plan.step_ms {
+                    self.world.tally.fault("slow island");
+                }
+                plan.step_ms = step_ms;
             }
             FaultEvent::Invite { steward, node, last_round } => {
                 let node = self.world.nodes[node].id;

@@ -124,10 +124,14 @@ impl Simulation<'_> {
                 match liar.on_fetch(running.clock.read(now), asker, &request.content) {
                     Reply::Bytes(bytes) => Some(bytes),
                     Reply::NotFound => None,
-                    Reply::Silence => return,
+                    Reply::Silence => {
+                        self.world.count_attacks(holder);
+                        return;
+                    }
                 }
             }
         };
+        self.world.count_attacks(holder);
         if let Some(content) = served {
             self.observer.see(&self.world, &Event::Served(holder, content));
         }
@@ -217,14 +221,14 @@ impl Simulation<'_> {
         let Some(running) = &mut self.world.nodes[node].running else { return };
         let clock = running.clock;
         let Mind::Liar(liar) = &mut running.mind else { return };
-        for act in act(liar.as_mut(), clock.read(now)) {
+        let acts = act(liar.as_mut(), clock.read(now));
+        self.world.count_attacks(node);
+        for act in acts {
             match act {
                 Act::Send { to, bytes } => {
-                    self.world.count_attack(node);
                     self.send(node, to, &Rc::new(Packet::new(bytes)));
                 }
                 Act::Publish(bytes) => {
-                    self.world.count_attack(node);
                     self.publish(node, bytes);
                 }
                 Act::Timer(at) => {

@@ -15,10 +15,11 @@ use crate::toy::Task;
 /// The setup of a seed.
 pub fn draw(seed: u64) -> Setup {
     let mut rng = Rng::new(seed ^ PLAN_SALT);
-    let islands = draw_islands(&mut rng);
+    let islands = draw_islands(seed, &mut rng);
     let mut genesis = draw_genesis(seed, &mut rng);
     genesis.roster = draw_roster(seed, &islands, &mut rng);
-    if islands.iter().any(|island| island.role == Role::Liar(Attack::Poison)) {
+    let steers = [Attack::Poison, Attack::SignFlip].map(Role::Liar);
+    if islands.iter().any(|island| steers.contains(&island.role)) {
         // No mean survives a liar that points the wrong way.
         genesis.merge.rule = MergeRule::CenteredClip;
     }
@@ -44,7 +45,7 @@ pub fn draw(seed: u64) -> Setup {
     setup
 }
 
-fn draw_islands(rng: &mut Rng) -> Vec<IslandPlan> {
+fn draw_islands(seed: u64, rng: &mut Rng) -> Vec<IslandPlan> {
     let step_ms = rng.range(60, 200);
     let spread = *rng.pick(&[1, 3, 8, 20]).expect("not empty");
     let mut islands: Vec<IslandPlan> = (0..rng.range(3, 8))
@@ -66,8 +67,12 @@ fn draw_islands(rng: &mut Rng) -> Vec<IslandPlan> {
     if rng.ratio(1, 5) {
         islands.push(IslandPlan { key: islands.len(), trains: false, ..plain.clone() });
     }
-    if rng.ratio(1, 3) && islands.len() >= 4 {
-        let role = Role::Liar(*rng.pick(&Attack::ALL).expect("not empty"));
+    if let Some(attack) = attack_of(seed) {
+        // Liars are outnumbered: a swarm in which they are not promises nothing.
+        while islands.len() < HONEST_BESIDE_LIAR {
+            islands.push(IslandPlan { key: islands.len(), ..plain.clone() });
+        }
+        let role = Role::Liar(attack);
         islands.push(IslandPlan { key: islands.len(), role, trains: false, ..plain.clone() });
     }
     if rng.ratio(1, 8) && islands.len() >= 5 {
@@ -75,6 +80,12 @@ fn draw_islands(rng: &mut Rng) -> Vec<IslandPlan> {
         islands.push(IslandPlan { key: 1, starts_at: later(rng), ..plain });
     }
     islands
+}
+
+/// Every third seed has a liar, and they take turns, so that no attack is left to luck.
+fn attack_of(seed: u64) -> Option<Attack> {
+    let turn = usize::try_from(seed / 3 % Attack::ALL.len() as u64).ok()?;
+    seed.is_multiple_of(3).then(|| Attack::ALL[turn])
 }
 
 fn draw_genesis(seed: u64, rng: &mut Rng) -> Genesis {
@@ -164,6 +175,8 @@ fn small(value: u64) -> u32 {
 const PLAN_SALT: u64 = 0x0a70_11f1;
 /// Different languages: making one takes a while, and few are as good as many.
 const TASKS: u64 = 4;
+/// Honest islands beside a liar, at least.
+const HONEST_BESIDE_LIAR: usize = 4;
 const EVENTS_MAX: u64 = 4_000_000;
 
 #[cfg(test)]

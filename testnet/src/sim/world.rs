@@ -1,5 +1,6 @@
 //! The simulated world: all nodes on one event heap and one virtual clock.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -12,6 +13,7 @@ use atoll_protocol::rng::Rng;
 use atoll_protocol::time::Time;
 
 use super::agenda::{Agenda, Happening};
+use super::control;
 use super::link::Links;
 use super::network::Held;
 use super::node::{Known, Mind, Node, Task};
@@ -41,6 +43,8 @@ pub(super) struct World {
     pub(super) quiet: bool,
     pub(super) over: bool,
     pub(super) first_loss: f64,
+    /// The control's loss, once somebody has asked for it.
+    pub(super) central_loss: OnceCell<Option<f64>>,
     /// What the swarm looked like when it was last asked, and since when.
     pub(super) stillness: (Vec<FragmentStatus>, Time),
 }
@@ -90,6 +94,7 @@ impl World {
             quiet: false,
             over: false,
             first_loss,
+            central_loss: OnceCell::new(),
             stillness: (Vec::new(), Time(0)),
             setup,
         }
@@ -335,5 +340,9 @@ impl check::World for World {
 
     fn first_loss(&self) -> Option<f64> {
         Some(self.first_loss)
+    }
+
+    fn central_loss(&self) -> Option<f64> {
+        *self.central_loss.get_or_init(|| control::loss(self))
     }
 }

@@ -80,6 +80,19 @@ pub fn central(task: &Task, genesis: &Genesis, plan: &Plan) -> Result<Outcome> {
     Ok(Outcome { curve, loss, tokens: centre.tokens, params: centre.params() })
 }
 
+/// A curve's loss at so many tokens, between its points on a straight line.
+pub fn loss_at(curve: &[Point], tokens: u64) -> Option<f64> {
+    let after = curve.iter().position(|point| point.tokens >= tokens);
+    let Some(after) = after else { return curve.last().map(|point| point.loss) };
+    let (Some(before), Some(point)) = (after.checked_sub(1), curve.get(after)) else {
+        return curve.first().map(|point| point.loss);
+    };
+    let before = &curve[before];
+    #[expect(clippy::cast_precision_loss, reason = "token counts of a toy fit 53 bits")]
+    let share = (tokens - before.tokens) as f64 / (point.tokens - before.tokens).max(1) as f64;
+    Some(before.loss + share * (point.loss - before.loss))
+}
+
 /// The one place where everything is known.
 struct Centre {
     layout: Layout,
@@ -197,6 +210,17 @@ mod tests {
 
     use super::*;
     use crate::toy::LEARNING_RATE;
+
+    #[test]
+    fn a_curve_is_read_between_its_points() {
+        let point = |tokens, loss| Point { tokens, loss };
+        let curve = [point(0, 4.0), point(100, 3.0), point(200, 2.5)];
+        assert_eq!(loss_at(&curve, 0), Some(4.0));
+        assert_eq!(loss_at(&curve, 50), Some(3.5));
+        assert_eq!(loss_at(&curve, 150), Some(2.75));
+        assert_eq!(loss_at(&curve, 900), Some(2.5));
+        assert_eq!(loss_at(&[], 5), None);
+    }
 
     #[test]
     fn islands_together_beat_an_island_alone() {

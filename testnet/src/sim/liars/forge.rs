@@ -77,9 +77,16 @@ impl Liar {
         }
     }
 
+    /// A snapshot as anybody might ask for, of parameters that nobody wants.
+    pub(super) fn poisoned_snapshot(&mut self) -> Vec<u8> {
+        let Some(fragment) = self.rng.pick(&self.fragments).cloned() else { return Vec::new() };
+        let bad: Vec<f32> = self.honest_values(&fragment).iter().map(|it| 100.0 * it).collect();
+        snapshot(fragment.id, 1, &bad)
+    }
+
     fn train(&self) -> Vec<Vec<f32>> {
         let genesis = &self.part.genesis;
-        let task = Task::new(genesis.init_seed);
+        let task = Task::new(self.part.task_seed);
         let layout = Layout::new(genesis);
         let map = genesis.fragment_map();
         if layout.elements() != task.parameters() {
@@ -96,18 +103,20 @@ impl Liar {
     }
 }
 
-/// A payload that decodes to NaN, or would.
-pub(super) fn not_finite(codec: Codec, elements: usize, good: &[u8]) -> Vec<u8> {
-    if codec == Codec::F32 {
-        // Exponents are the last of four planes, and all ones are NaN or infinite.
-        let mut planes = vec![1; elements * 4];
-        planes[elements * 3..].fill(u8::MAX);
-        return one_chunk(good, &planes);
-    }
-    // Other codecs begin a chunk with scales, where all ones are NaN.
+/// A payload that decodes to NaN, or would if its decoder did not look.
+pub(super) fn not_finite(codec: Codec, good: &[u8]) -> Vec<u8> {
     let mut bytes = good.to_vec();
-    bytes.iter_mut().skip(HEADER_BYTES).take(2).for_each(|byte| *byte = u8::MAX);
-    bytes
+    if codec == Codec::Sparse {
+        // Its chunks begin with magnitudes, where all ones are NaN.
+        bytes.iter_mut().skip(HEADER_BYTES).take(2).for_each(|byte| *byte = u8::MAX);
+        return bytes;
+    }
+    // The others are one frame that ends with an exponent or a scale.
+    let frame = bytes.get(HEADER_BYTES..).unwrap_or_default();
+    let mut raw =
+        zstd::bulk::decompress(frame, BOMB_BYTES).expect("an honest payload can be expanded");
+    raw.iter_mut().rev().take(2).for_each(|byte| *byte = u8::MAX);
+    one_chunk(good, &raw)
 }
 
 /// A small payload that would expand to many times its fragment.
@@ -145,7 +154,7 @@ fn snapshot(fragment: FragmentId, version: Version, params: &[f32]) -> Vec<u8> {
 
 /// Whether this attack needs frontiers that lie.
 pub(super) fn lies_in_frontiers(attack: Attack) -> bool {
-    attack == Attack::FalseHistory
+    matches!(attack, Attack::LyingFrontier | Attack::FalseHistory)
 }
 
 /// Content that nobody has.

@@ -14,6 +14,14 @@ use super::forge::{NOWHERE, bomb, false_evidence, lies_in_frontiers, not_finite}
 impl Liar {
     /// Its contribution to the round of `seen`, wrong in its own way.
     pub(super) fn strike(&mut self, fragment: &Fragment, seen: &Header) -> Vec<Act> {
+        let acts = self.lie(fragment, seen);
+        if !strikes_elsewhere(self.part.attack) {
+            self.attacks += acts.len() as u64;
+        }
+        acts
+    }
+
+    fn lie(&mut self, fragment: &Fragment, seen: &Header) -> Vec<Act> {
         let honest = self.honest_values(fragment);
         let good = self.payload(&honest);
         match self.part.attack {
@@ -30,21 +38,16 @@ impl Liar {
             }
             Attack::Equivocation => self.equivocate(seen, good),
             Attack::NotFinite => {
-                let payload = not_finite(self.part.genesis.codec, fragment.elements, &good);
+                let payload = not_finite(self.part.genesis.codec, &good);
                 vec![self.contribute(seen, payload)]
             }
-            Attack::HugeNorm => {
-                let huge: Vec<f32> = honest.iter().map(|value| 1e4 * value).collect();
-                let payload = self.payload(&huge);
-                vec![self.contribute(seen, payload)]
-            }
-            Attack::Poison => {
-                let flipped: Vec<f32> = honest.iter().map(|value| -10.0 * value).collect();
-                let payload = self.payload(&flipped);
-                vec![self.contribute(seen, payload)]
-            }
+            Attack::HugeNorm => self.scaled(seen, &honest, 1e4),
+            Attack::Poison => self.scaled(seen, &honest, -10.0),
+            Attack::SignFlip => self.scaled(seen, &honest, -1.0),
+            Attack::Bomb => vec![self.contribute(seen, bomb(&good))],
             Attack::TokenInflation => {
-                let header = Header { tokens: u64::MAX / 2, ..self.header(seen, good) };
+                let tokens = if seen.round.is_multiple_of(2) { u64::MAX } else { 1 << 40 };
+                let header = Header { tokens, ..self.header(seen, good) };
                 vec![self.announce(header)]
             }
             Attack::WrongLength => self.wrong_length(seen, &good),
@@ -58,14 +61,9 @@ impl Liar {
                 vec![Act::Publish(bytes), self.contribute(seen, good)]
             }
             Attack::NotOnRoster => {
-                let stranger = Key::from_secret(
-                    self.part
-                        .seed
-                        .to_le_bytes()
-                        .repeat(4)
-                        .try_into()
-                        .expect("four times eight bytes"),
-                );
+                let mut secret = [0x77; 32];
+                secret[..8].copy_from_slice(&self.part.seed.to_le_bytes());
+                let stranger = Key::from_secret(secret);
                 let header = Header { author: stranger.node(), ..self.header(seen, good) };
                 let signed = stranger.sign(self.run, header);
                 vec![Act::Publish(Message::Announce(signed).encode())]
@@ -73,7 +71,9 @@ impl Liar {
             Attack::WrongContent
             | Attack::Flood
             | Attack::Garbage
+            | Attack::LyingFrontier
             | Attack::FalseHistory
+            | Attack::PoisonedSnapshot
             | Attack::Replay => vec![self.contribute(seen, good)],
         }
     }
@@ -82,11 +82,20 @@ impl Liar {
     pub(super) fn heartbeat(&mut self) -> Vec<Act> {
         let Some(mut frontier) = self.frontier() else { return Vec::new() };
         let attack = self.part.attack;
+        if matches!(attack, Attack::BadSignature | Attack::OtherRun) || lies_in_frontiers(attack) {
+            self.attacks += 1;
+        }
         if lies_in_frontiers(attack) {
+            // Far ahead, a little ahead, or behind: each is believed by somebody else.
+            let ahead = if attack == Attack::LyingFrontier {
+                *self.rng.pick(&[0, 1, 24, 1 << 30]).unwrap_or(&0)
+            } else {
+                20
+            };
             for entry in &mut frontier.entries {
                 let short = Short(self.rng.next_u64().to_le_bytes());
-                entry.base = entry.base.saturating_add(20);
-                entry.version = entry.version.saturating_add(24);
+                entry.base = entry.base.saturating_add(ahead);
+                entry.version = entry.version.saturating_add(ahead).saturating_add(4);
                 (entry.base_trail, entry.mark_trail, entry.trail) = (short, short, short);
                 entry.digest = short;
             }
@@ -101,6 +110,12 @@ impl Liar {
 
     /// What it does without being asked, at every heartbeat.
     pub(super) fn pester(&mut self) -> Vec<Act> {
+        let acts = self.nuisance();
+        self.attacks += acts.len() as u64;
+        acts
+    }
+
+    fn nuisance(&mut self) -> Vec<Act> {
         match self.part.attack {
             Attack::Garbage => {
                 let bytes = 1 + usize::try_from(self.rng.below(900)).unwrap_or(0);
@@ -163,20 +178,22 @@ impl Liar {
             .collect()
     }
 
-    /// Payloads that are shorter than their header says, or expand to far more.
+    /// A payload that points where an honest one does, so many times as far.
+    fn scaled(&mut self, seen: &Header, honest: &[f32], factor: f32) -> Vec<Act> {
+        let scaled: Vec<f32> = honest.iter().map(|value| factor * value).collect();
+        let payload = self.payload(&scaled);
+        vec![self.contribute(seen, payload)]
+    }
+
+    /// Payloads that are shorter than they say, or longer than their header says.
     fn wrong_length(&mut self, seen: &Header, good: &[u8]) -> Vec<Act> {
-        match seen.round % 3 {
-            0 => vec![self.contribute(seen, bomb(good))],
-            1 => {
-                let half = good[..good.len() / 2].to_vec();
-                vec![self.contribute(seen, half)]
-            }
-            _ => {
-                let header = self.header(seen, good.to_vec());
-                let header = Header { payload_bytes: header.payload_bytes / 2, ..header };
-                vec![self.announce(header)]
-            }
+        if seen.round.is_multiple_of(2) {
+            let half = good[..good.len() / 2].to_vec();
+            return vec![self.contribute(seen, half)];
         }
+        let header = self.header(seen, good.to_vec());
+        let header = Header { payload_bytes: header.payload_bytes / 2, ..header };
+        vec![self.announce(header)]
     }
 
     /// Contributions to rounds far ahead and to one long past.
@@ -196,6 +213,21 @@ impl Liar {
         }
         acts
     }
+}
+
+/// Whether an attack is not in what the liar contributes, but in what else it says or serves.
+fn strikes_elsewhere(attack: Attack) -> bool {
+    matches!(
+        attack,
+        Attack::Withholding
+            | Attack::WrongContent
+            | Attack::Flood
+            | Attack::Garbage
+            | Attack::LyingFrontier
+            | Attack::FalseHistory
+            | Attack::PoisonedSnapshot
+            | Attack::Replay
+    )
 }
 
 fn other_run(run: RunId) -> RunId {
