@@ -260,6 +260,12 @@ impl Course {
         }
     }
 
+    /// Whether an own contribution that may return has this payload.
+    pub(super) fn still_needs(&self, payload: &ContentId) -> bool {
+        self.own.values().any(|own| own.kept && own.payload() == *payload)
+            || self.returns.iter().any(|it| it.payload == *payload)
+    }
+
     /// Moves what is to be captured again into fresh; returns the payloads.
     pub(super) fn take_returns(&mut self) -> Vec<ContentId> {
         let returns = std::mem::take(&mut self.returns);

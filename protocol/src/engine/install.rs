@@ -1,15 +1,16 @@
 //! When stable histories differ: compare them, take the survivor's snapshot, issue again what
 //! it lacks.
 
-use crate::chain::{Chain, History};
-use crate::contribution::{Admitted, PayloadProof};
+use crate::chain::{Chain, History, HistoryEntry};
+use crate::contribution::{Admitted, Header, PayloadProof};
+use crate::crypto::Signed;
 use crate::divergence::{self, Choice, Claims};
 use crate::engine::course::{Installing, Job, Own};
 use crate::engine::{Engine, Output, Record, Report};
 use crate::fault::{Fault, Verdict};
 use crate::frontier::Standing;
 use crate::id::{ContentId, FragmentId, NodeId, Version};
-use crate::limits::PEERS_MAX;
+use crate::limits::{PEERS_MAX, TOKENS_MAX};
 use crate::message::Message;
 use crate::planted::Bug;
 use crate::time::Span;
@@ -72,6 +73,9 @@ impl Engine {
             return Err(Fault::Malformed);
         }
         let chain = Chain::from_history(history)?;
+        if !self.is_plausible(history) {
+            return Err(Fault::BadHistory);
+        }
         if !self.counts(&from) || self.ahead_of(fragment).is_empty() {
             return Ok(Verdict::Ignore);
         }
@@ -82,6 +86,20 @@ impl Engine {
         course.histories.insert(from, chain);
         self.choose_history(fragment);
         Ok(Verdict::Ignore)
+    }
+
+    /// Whether a history begins where this run began and claims no impossible weights.
+    fn is_plausible(&self, history: &History) -> bool {
+        let initial = self.config.initial[history.fragment.index()];
+        let begun = Chain::new(history.fragment, initial);
+        let from_the_start = history.root > 0
+            || history.root_digest == initial
+                && history.root_trail == begun.base_trail()
+                && history.root_weight == 0;
+        let light = |entry: &HistoryEntry| {
+            entry.weight <= TOKENS_MAX.saturating_mul(entry.cut.len() as u64)
+        };
+        from_the_start && history.entries.iter().all(light)
     }
 
     fn choose_history(&mut self, fragment: FragmentId) {
@@ -229,8 +247,13 @@ impl Engine {
             }
         }
         let orphaned = course.tokens.settled.orphaned - orphaned;
-        for signed in back {
-            // The round is open again: the contribution goes back to the ledger it came from.
+        self.offer_again(back);
+        (reissued, orphaned)
+    }
+
+    /// Puts own contributions to rounds that are open again back into the ledger.
+    fn offer_again(&mut self, signed: Vec<Signed<Header>>) {
+        for signed in signed {
             let payload = signed.body.payload;
             let admitted = signed
                 .verify(self.run)
@@ -240,7 +263,6 @@ impl Engine {
                 *self.references.entry(payload).or_default() += 1;
             }
         }
-        (reissued, orphaned)
     }
 
     fn give_up_install(&mut self, fragment: FragmentId) {

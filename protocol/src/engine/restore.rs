@@ -142,8 +142,12 @@ impl Engine {
             let resumed = self.config.resumed.get(index).copied();
             let course = &mut self.courses[index];
             course.dirty = course.version > course.head.version;
-            course.adopted = course.version;
             course.resume(resumed.as_ref());
+            let idle = !course.dirty && course.head.version > 0;
+            if idle && self.config.trains {
+                // Nothing will be folded, so nothing else would tell the island.
+                self.adopt(fragment, Vec::new());
+            }
         }
         if self.ledger.equivocated(&self.me) || self.roster.is_revoked(&self.me) {
             self.standing = Standing::Muted;

@@ -286,7 +286,9 @@ impl Engine {
         let Some(course) = self.courses.get_mut(fragment.index()) else { return };
         course.adopted = version;
         if !course.returning.is_empty() {
-            let payloads = std::mem::take(&mut course.returning);
+            let mut payloads = std::mem::take(&mut course.returning);
+            let needed = &self.references;
+            payloads.retain(|it| !needed.contains_key(it) && !course.still_needs(it));
             let through = course.chain.base();
             let own_through = course.forget_signed();
             self.outbox.push(Output::Prune { fragment, through, own_through, payloads });

@@ -104,6 +104,9 @@ impl Engine {
                 payloads.push(own.payload());
             }
         }
+        // Two captures may have given the same bytes.
+        let needed = &self.references;
+        payloads.retain(|payload| !needed.contains_key(payload) && !course.still_needs(payload));
         let own_through = course.forget_signed();
         course.own = course.own.split_off(&(own_through + 1));
         self.receipts.retain(|round, _| round.fragment != fragment || round.number > through);
