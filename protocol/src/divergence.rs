@@ -48,8 +48,10 @@ pub fn choose(claims: &Claims<'_>) -> Choice {
         .map(|(candidate, chain)| (candidate, support(claims.peers, &candidate), chain))
         .collect();
     let most = others.iter().map(|(_, support, _)| *support).chain([own_support]).max();
-    // If nobody has enough support, those with most of it must do: the rule is total.
-    let enough = need.min(most.unwrap_or(need));
+    // If nobody has enough support, those with most of it must do; but one node alone never
+    // convinces others once four are about.
+    let least = support_need(claims.live, 1);
+    let enough = need.min(most.unwrap_or(need)).max(least);
     let best = others
         .into_iter()
         .filter(|(candidate, support, chain)| {

@@ -83,10 +83,8 @@ pub struct Resumed {
     pub last_capture: Option<ContentId>,
     /// Steps since then.
     pub steps: u32,
-    /// Tokens since then, trained for the first time.
+    /// Tokens since then.
     pub fresh: u64,
-    /// Tokens since then that had been captured before and came back.
-    pub reissued: u64,
 }
 
 /// Where every own token of one fragment is. The five add up to `trained`.
@@ -171,6 +169,8 @@ pub struct Engine {
     sequence: u64,
     /// The first fragment of the next frontier.
     page: usize,
+    /// The first fragment whose ledger is compared next.
+    turn: usize,
     step: Smoothed,
     transfer: Smoothed,
     /// When a peer was last told our ledger digests of a fragment.

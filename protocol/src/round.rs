@@ -39,7 +39,7 @@ pub enum CloseReason {
         /// How long the window was.
         window: Span,
     },
-    /// Quorum was met, and a quorum of peers had closed it.
+    /// Most of the swarm had closed it.
     Peers {
         /// How many had.
         closed: u32,
@@ -57,7 +57,7 @@ pub struct Seen {
     pub missing: u32,
     /// Peers that report the round closed.
     pub closed_by: u32,
-    /// Peers that make a quorum of reports.
+    /// Peers that are most of the swarm.
     pub closed_need: u32,
     /// Since when quorum is met.
     pub quorate_at: Option<Time>,
@@ -69,13 +69,11 @@ pub struct Seen {
 
 /// Whether the round closes at `now`, or what it waits for.
 pub fn status(seen: &Seen, now: Time) -> RoundStatus {
-    if seen.have < seen.need {
-        return RoundStatus::Waiting { have: seen.have, need: seen.need };
-    }
-    if seen.closed_by > 0 && seen.closed_by >= seen.closed_need {
+    // Most of the swarm had quorum when it closed; what we lack will come and be folded in.
+    if seen.have > 0 && seen.closed_by > 0 && seen.closed_by >= seen.closed_need {
         return RoundStatus::Closes(CloseReason::Peers { closed: seen.closed_by });
     }
-    if seen.follows {
+    if seen.have < seen.need || seen.follows {
         return RoundStatus::Waiting { have: seen.have, need: seen.need };
     }
     if seen.missing == 0 {
@@ -108,9 +106,14 @@ mod tests {
     }
 
     #[test]
-    fn below_quorum_nothing_closes_a_round() {
-        let seen = Seen { have: 1, missing: 0, closed_by: 3, ..seen() };
-        assert_eq!(status(&seen, Time(9999)), RoundStatus::Waiting { have: 1, need: 2 });
+    fn below_quorum_only_most_of_the_swarm_closes_a_round() {
+        let short = Seen { have: 1, missing: 0, closed_by: 1, ..seen() };
+        assert_eq!(status(&short, Time(9999)), RoundStatus::Waiting { have: 1, need: 2 });
+        let led = Seen { closed_by: 2, ..short };
+        let reason = CloseReason::Peers { closed: 2 };
+        assert_eq!(status(&led, Time(1)), RoundStatus::Closes(reason));
+        let empty = Seen { have: 0, ..led };
+        assert!(matches!(status(&empty, Time(1)), RoundStatus::Waiting { .. }));
     }
 
     #[test]
@@ -122,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn everyone_or_a_quorum_of_peers_ends_the_wait() {
+    fn everyone_or_most_of_the_swarm_ends_the_wait() {
         let all = Seen { missing: 0, ..seen() };
         assert_eq!(status(&all, Time(1001)), RoundStatus::Closes(CloseReason::Everyone));
         let peers = Seen { closed_by: 2, ..seen() };

@@ -60,7 +60,9 @@ impl Engine {
             self.accuse(evidence);
             return Verdict::Ignore;
         }
-        if header.author == self.me {
+        let course = &self.courses[header.fragment.index()];
+        let own = course.own.get(&header.round).is_some_and(|own| own.id == header.id());
+        if header.author == self.me && !own {
             self.same_key();
         }
         if self.crowded(header.round_id()) {

@@ -3,7 +3,7 @@
 use crate::divergence::support_need;
 use crate::engine::{Engine, Report};
 use crate::frontier::Standing;
-use crate::id::{FragmentId, NodeId, Version};
+use crate::id::{FragmentId, NodeId, RoundId, Version};
 use crate::limits::ROUNDS_AHEAD_MAX;
 use crate::peers::Peer;
 use crate::time::Span;
@@ -22,7 +22,7 @@ impl Engine {
         let lacks = |course: &super::course::Course| {
             let fragment = course.fragment;
             course.installing.is_some()
-                || self.ahead_of(fragment).len() >= self.need()
+                || self.conflicting(fragment) >= self.need()
                 || self.beyond(fragment) >= self.need()
                 || course.version + LAG_MAX < self.attested(fragment)
         };
@@ -78,19 +78,38 @@ impl Engine {
         let version = self.courses[fragment.index()].version;
         self.speakers()
             .filter_map(|(_, peer)| peer.entry(fragment))
-            .filter(|entry| entry.base > version)
+            .filter(|entry| entry.base > version.saturating_add(LAG_MAX))
+            .count()
+    }
+
+    /// Caught-up peers whose stable history contradicts ours.
+    fn conflicting(&self, fragment: FragmentId) -> usize {
+        let course = &self.courses[fragment.index()];
+        let entry = |node: &NodeId| self.peers.peer(node).and_then(|peer| peer.entry(fragment));
+        let ahead = self.ahead_of(fragment);
+        ahead
+            .iter()
+            .filter(|node| entry(node).is_some_and(|entry| entry.base <= course.version))
             .count()
     }
 
     /// Whether most nodes have closed the round we have open: a contribution would come late.
     pub(super) fn lags(&self, fragment: FragmentId) -> bool {
-        let version = self.courses[fragment.index()].version;
-        let ahead = self
-            .speakers()
-            .filter_map(|(_, peer)| peer.entry(fragment))
-            .filter(|entry| entry.version > version)
-            .count();
-        ahead > self.heard_count() / 2
+        let number = self.courses[fragment.index()].version + 1;
+        let (closed, most) = self.closed_by(RoundId { fragment, number });
+        closed >= most
+    }
+
+    /// How many live peers have closed a round, and how many of them are most of the swarm.
+    pub(super) fn closed_by(&self, round: RoundId) -> (u32, u32) {
+        let takes_part = self.standing == Standing::CaughtUp && self.config.trains;
+        let (mut live, mut closed) = (u32::from(takes_part), 0);
+        for (_, peer) in self.live() {
+            let entry = peer.entry(round.fragment);
+            live += 1;
+            closed += u32::from(entry.is_some_and(|entry| entry.version >= round.number));
+        }
+        (closed, live / 2 + 1)
     }
 
     /// The newest round a contribution may be for: a little ahead of what enough nodes closed.

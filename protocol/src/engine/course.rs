@@ -44,8 +44,9 @@ pub(super) struct Course {
     pub(super) signed: BTreeSet<Version>,
     /// The payload captured last, also when its contribution is long forgotten.
     pub(super) last_capture: Option<ContentId>,
-    /// Own payloads whose content the island must take back.
-    pub(super) returns: Vec<ContentId>,
+    /// Own content that is to be captured again. It stays pending until then: a history that
+    /// holds it may still come back.
+    pub(super) returns: Vec<Return>,
     /// Own payloads that the island was told to take back, and still has to read.
     pub(super) returning: Vec<ContentId>,
     /// Own payloads of closed rounds that the head's cuts leave out.
@@ -107,6 +108,19 @@ impl Own {
     pub(super) fn payload(&self) -> ContentId {
         self.signed.body.payload
     }
+
+    pub(super) fn round(&self) -> Version {
+        self.signed.body.round
+    }
+}
+
+/// Own content that no history holds.
+#[derive(Clone, Debug)]
+pub(super) struct Return {
+    pub(super) payload: ContentId,
+    pub(super) tokens: u64,
+    /// The contribution it was, if it was ever signed.
+    pub(super) own: Option<Own>,
 }
 
 /// A snapshot on its way.
@@ -162,7 +176,6 @@ impl Course {
     pub(super) fn resume(&mut self, resumed: Option<&Resumed>) {
         if let Some(resumed) = resumed.filter(|it| it.last_capture == self.last_capture) {
             self.tokens.fresh = resumed.fresh;
-            self.tokens.reissued = resumed.reissued;
             self.tokens.steps = resumed.steps;
         }
         let fates = self.fates(|_, _| true);
@@ -197,19 +210,21 @@ impl Course {
             merged,
             pending,
             fresh: self.tokens.fresh,
-            reissued: self.tokens.reissued,
+            reissued: self.tokens.reissued + self.returns.iter().map(|it| it.tokens).sum::<u64>(),
             orphaned: self.tokens.settled.orphaned,
         }
     }
 
     /// Own payloads that are captured and not in the head.
     pub(super) fn pending(&self) -> Vec<ContentId> {
-        let above = self.own.range(self.head.version + 1..).map(|(_, own)| own.payload());
+        let above = self.own.range(self.head.version + 1..).map(|(_, own)| own);
+        let above = above.filter(|own| own.kept).map(Own::payload);
         let checking = match self.capture {
             Some(Capture::Checking { payload, .. }) => Some(payload),
             _ => None,
         };
-        self.excluded.iter().copied().chain(above).chain(checking).collect()
+        let returns = self.returns.iter().map(|it| it.payload);
+        self.excluded.iter().copied().chain(above).chain(checking).chain(returns).collect()
     }
 
     /// Whether our key may have signed for a round before.
@@ -235,13 +250,26 @@ impl Course {
     }
 
     /// An own contribution that no history holds: its content and tokens return.
-    pub(super) fn reissue(&mut self, own: &Own) {
-        self.excluded.retain(|payload| *payload != own.payload());
+    pub(super) fn reissue(&mut self, own: Own) {
+        let (payload, tokens) = (own.payload(), own.tokens());
+        self.excluded.retain(|excluded| *excluded != payload);
         if own.kept {
-            self.tokens.reissued += own.tokens();
-            self.returns.push(own.payload());
+            self.returns.push(Return { payload, tokens, own: Some(own) });
         } else {
-            self.tokens.settled.orphaned += own.tokens();
+            self.tokens.settled.orphaned += tokens;
         }
+    }
+
+    /// Whether an own contribution that may return has this payload.
+    pub(super) fn still_needs(&self, payload: &ContentId) -> bool {
+        self.own.values().any(|own| own.kept && own.payload() == *payload)
+            || self.returns.iter().any(|it| it.payload == *payload)
+    }
+
+    /// Moves what is to be captured again into fresh; returns the payloads.
+    pub(super) fn take_returns(&mut self) -> Vec<ContentId> {
+        let returns = std::mem::take(&mut self.returns);
+        self.tokens.reissued += returns.iter().map(|it| it.tokens).sum::<u64>();
+        returns.into_iter().map(|it| it.payload).collect()
     }
 }

@@ -155,6 +155,7 @@ impl Engine {
             self.outbox.push(Output::Publish(bytes));
         }
         self.try_catch_up();
+        self.summarise_in_turn();
         self.look_for_divergence();
         self.report_receipts();
         self.wake_all();

@@ -1,15 +1,16 @@
 //! When stable histories differ: compare them, take the survivor's snapshot, issue again what
 //! it lacks.
 
-use crate::chain::{Chain, History};
-use crate::contribution::{Admitted, PayloadProof};
+use crate::chain::{Chain, History, HistoryEntry};
+use crate::contribution::{Admitted, Header, PayloadProof};
+use crate::crypto::Signed;
 use crate::divergence::{self, Choice, Claims};
 use crate::engine::course::{Installing, Job, Own};
 use crate::engine::{Engine, Output, Record, Report};
 use crate::fault::{Fault, Verdict};
 use crate::frontier::Standing;
 use crate::id::{ContentId, FragmentId, NodeId, Version};
-use crate::limits::PEERS_MAX;
+use crate::limits::{PEERS_MAX, TOKENS_MAX};
 use crate::message::Message;
 use crate::planted::Bug;
 use crate::time::Span;
@@ -72,6 +73,9 @@ impl Engine {
             return Err(Fault::Malformed);
         }
         let chain = Chain::from_history(history)?;
+        if !self.is_plausible(history) {
+            return Err(Fault::BadHistory);
+        }
         if !self.counts(&from) || self.ahead_of(fragment).is_empty() {
             return Ok(Verdict::Ignore);
         }
@@ -82,6 +86,20 @@ impl Engine {
         course.histories.insert(from, chain);
         self.choose_history(fragment);
         Ok(Verdict::Ignore)
+    }
+
+    /// Whether a history begins where this run began and claims no impossible weights.
+    fn is_plausible(&self, history: &History) -> bool {
+        let initial = self.config.initial[history.fragment.index()];
+        let begun = Chain::new(history.fragment, initial);
+        let from_the_start = history.root > 0
+            || history.root_digest == initial
+                && history.root_trail == begun.base_trail()
+                && history.root_weight == 0;
+        let light = |entry: &HistoryEntry| {
+            entry.weight <= TOKENS_MAX.saturating_mul(entry.cut.len() as u64)
+        };
+        from_the_start && history.entries.iter().all(light)
     }
 
     fn choose_history(&mut self, fragment: FragmentId) {
@@ -165,7 +183,7 @@ impl Engine {
         self.outbox.push(Output::Persist(Record::Installed { history, settled }));
         self.report(Report::Installed { fragment, version, reissued, orphaned });
         self.prune(fragment);
-        self.adopt(fragment);
+        self.adopt(fragment, Vec::new());
         self.try_catch_up();
         self.hurry_heartbeat();
     }
@@ -179,6 +197,7 @@ impl Engine {
             old.trail_at(course.chain.root()) == course.chain.trail_at(course.chain.root());
         let (orphaned, mut reissued) = (course.tokens.settled.orphaned, 0);
         let mut back = Vec::new();
+        let waiting = std::mem::take(&mut course.returns);
         let owns: Vec<(Version, Own)> =
             course.own.iter().map(|(round, own)| (*round, own.clone())).collect();
         for (round, own) in owns {
@@ -201,24 +220,40 @@ impl Engine {
                         course.tokens.settled.orphaned += own.tokens();
                     } else {
                         reissued += u32::from(own.kept);
-                        course.reissue(&own);
+                        course.reissue(own);
                     }
                 }
-                None if round <= base => course.tokens.settled.orphaned += own.tokens(),
-                None if was_settled => {
-                    if own.kept {
-                        back.push(own.signed.clone());
-                    } else {
-                        course.own.remove(&round);
-                        course.tokens.settled.orphaned += own.tokens();
-                    }
+                None if round <= base => {
+                    course.own.remove(&round);
+                    course.tokens.settled.orphaned += own.tokens();
                 }
+                // Its round is open again. Without its payload we cannot offer it, but a peer may.
+                None if was_settled && own.kept => back.push(own.signed.clone()),
                 None => {}
             }
         }
+        for waits in waiting {
+            match waits.own.clone() {
+                // This history holds what another lacked: it need not be issued again.
+                Some(own) if course.chain.contains(own.round(), &own.id) == Some(true) => {
+                    course.tokens.settled.merged += own.tokens();
+                    course.own.insert(own.round(), own);
+                }
+                Some(own) if own.round() > base => {
+                    back.push(own.signed.clone());
+                    course.own.insert(own.round(), own);
+                }
+                _ => course.returns.push(waits),
+            }
+        }
         let orphaned = course.tokens.settled.orphaned - orphaned;
-        for signed in back {
-            // The round is open again: the contribution goes back to the ledger it came from.
+        self.offer_again(back);
+        (reissued, orphaned)
+    }
+
+    /// Puts own contributions to rounds that are open again back into the ledger.
+    fn offer_again(&mut self, signed: Vec<Signed<Header>>) {
+        for signed in signed {
             let payload = signed.body.payload;
             let admitted = signed
                 .verify(self.run)
@@ -228,7 +263,6 @@ impl Engine {
                 *self.references.entry(payload).or_default() += 1;
             }
         }
-        (reissued, orphaned)
     }
 
     fn give_up_install(&mut self, fragment: FragmentId) {

@@ -128,6 +128,20 @@ impl Engine {
         Ok(Verdict::Ignore)
     }
 
+    /// Compares ledgers with somebody, a few fragments at a time. Frontiers speak of closed rounds
+    /// only: that an announcement of the open one was lost shows nowhere else.
+    pub(super) fn summarise_in_turn(&mut self) {
+        let reachable: Vec<NodeId> = self.peers.reachable().copied().collect();
+        let count = self.courses.len();
+        for turn in 0..count.min(SUMMARIES_PER_HEARTBEAT) {
+            let fragment = self.courses[(self.turn + turn) % count].fragment;
+            if let Some(peer) = self.rng.pick(&reachable).copied() {
+                self.summarise(peer, fragment);
+            }
+        }
+        self.turn = (self.turn + SUMMARIES_PER_HEARTBEAT) % count.max(1);
+    }
+
     /// Tells a connected peer our ledger digests, not more often than a heartbeat.
     fn summarise(&mut self, to: NodeId, fragment: FragmentId) {
         let due = self
@@ -173,5 +187,7 @@ fn page<'a, T: Clone + 'a>(records: impl Iterator<Item = &'a T>, turn: usize) ->
 
 /// Records of each kind in one roster message.
 const ROSTER_PAGE: usize = 200;
+/// Fragments whose ledger is compared with somebody's at each heartbeat.
+const SUMMARIES_PER_HEARTBEAT: usize = 4;
 /// Messages of headers that one summary may draw.
 const HEADER_PAGES: usize = 8;

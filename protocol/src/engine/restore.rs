@@ -68,6 +68,7 @@ impl Engine {
             heartbeat_at: now.after(first),
             sequence: 0,
             page: 0,
+            turn: 0,
             step: Smoothed::default(),
             transfer: Smoothed::default(),
             summarised: BTreeMap::new(),
@@ -82,14 +83,30 @@ impl Engine {
 
     fn restore(&mut self, records: Vec<Record>) {
         let mut contributions = Vec::new();
+        // For each fragment, whether a snapshot was installed and no own capture has followed.
+        let mut installed = vec![false; self.courses.len()];
+        let mut captures_again = BTreeSet::new();
         for record in records {
             match record {
-                Record::Contribution(signed) => contributions.push(signed),
-                other => self.restore_one(other),
+                Record::Contribution(signed) => {
+                    let since = installed.get_mut(signed.body.fragment.index());
+                    if signed.body.author == self.me && since.is_some_and(std::mem::take) {
+                        captures_again.insert(contributions.len());
+                    }
+                    contributions.push(signed);
+                }
+                other => {
+                    if let Record::Installed { history, .. } = &other
+                        && let Some(since) = installed.get_mut(history.fragment.index())
+                    {
+                        *since = true;
+                    }
+                    self.restore_one(other);
+                }
             }
         }
         // Whether a contribution is in the ledger depends on the base, so these come last.
-        for signed in contributions {
+        for (place, signed) in contributions.into_iter().enumerate() {
             let Some(verified) = signed.clone().verify(self.run) else { continue };
             let header = *verified.body();
             let Some(course) = self.courses.get_mut(header.fragment.index()) else { continue };
@@ -100,10 +117,15 @@ impl Engine {
                 course.signed.insert(header.round);
                 let kept = header.round + self.config.genesis.rounds.horizon > base;
                 let own = Own { id: header.id(), signed, kept };
-                // One that the stable history lacks was issued again and is only a memory.
-                if header.round > base || course.chain.contains(header.round, &own.id) == Some(true)
-                {
-                    course.own.insert(header.round, own);
+                if captures_again.contains(&place) {
+                    // It took with it whatever had waited.
+                    course.returns.clear();
+                }
+                match course.chain.contains(header.round, &own.id) {
+                    Some(true) => drop(course.own.insert(header.round, own)),
+                    None if header.round > base => drop(course.own.insert(header.round, own)),
+                    Some(false) if kept => course.reissue(own),
+                    _ => {}
                 }
             }
             if header.round > base {
@@ -120,8 +142,12 @@ impl Engine {
             let resumed = self.config.resumed.get(index).copied();
             let course = &mut self.courses[index];
             course.dirty = course.version > course.head.version;
-            course.adopted = course.version;
             course.resume(resumed.as_ref());
+            let idle = !course.dirty && course.head.version > 0;
+            if idle && self.config.trains {
+                // Nothing will be folded, so nothing else would tell the island.
+                self.adopt(fragment, Vec::new());
+            }
         }
         if self.ledger.equivocated(&self.me) || self.roster.is_revoked(&self.me) {
             self.standing = Standing::Muted;

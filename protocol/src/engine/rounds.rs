@@ -1,7 +1,7 @@
 //! Rounds: opening, answering, closing; captures that become contributions; the fold.
 
 use crate::contribution::{Admitted, Header};
-use crate::engine::course::{Capture, Job, Own};
+use crate::engine::course::{Capture, Job, Own, Return};
 use crate::engine::{Engine, Output, Record, Report};
 use crate::fault::Fault;
 use crate::frontier::Standing;
@@ -61,6 +61,10 @@ impl Engine {
             && !self.planted(Bug::NeverAnswers);
         if (due || answers) && course.tokens.steps > 0 {
             self.courses[index].capture = Some(Capture::Asked { answer: !due });
+            let reissued = self.courses[index].take_returns();
+            if !reissued.is_empty() {
+                self.adopt(fragment, reissued);
+            }
             self.outbox.push(Output::Capture { fragment });
         }
     }
@@ -115,9 +119,7 @@ impl Engine {
             && self.roster.admits(&self.me, round.number).is_ok();
         if !may {
             let course = &mut self.courses[fragment.index()];
-            course.tokens.reissued += tokens;
-            course.returns.push(payload);
-            self.adopt(fragment);
+            course.returns.push(Return { payload, tokens, own: None });
             return;
         }
         let author = self.me;
@@ -231,7 +233,7 @@ impl Engine {
         course.head.digest = digest;
         course.excluded = excluded;
         self.report(Report::Materialised { fragment, version, digest });
-        self.adopt(fragment);
+        self.adopt(fragment, Vec::new());
         self.hurry_heartbeat();
     }
 
@@ -271,10 +273,9 @@ impl Engine {
     }
 
     /// Tells the island what its parameters are made of now.
-    pub(super) fn adopt(&mut self, fragment: FragmentId) {
+    pub(super) fn adopt(&mut self, fragment: FragmentId, reissued: Vec<ContentId>) {
         let course = &mut self.courses[fragment.index()];
         let pending = course.pending();
-        let reissued = std::mem::take(&mut course.returns);
         course.returning.extend_from_slice(&reissued);
         let version = course.head.version;
         self.outbox.push(Output::Adopt { fragment, version, pending, reissued });
@@ -284,8 +285,10 @@ impl Engine {
     pub(super) fn adopted(&mut self, fragment: FragmentId, version: Version) {
         let Some(course) = self.courses.get_mut(fragment.index()) else { return };
         course.adopted = version;
-        if !course.returning.is_empty() && course.returns.is_empty() {
-            let payloads = std::mem::take(&mut course.returning);
+        if !course.returning.is_empty() {
+            let mut payloads = std::mem::take(&mut course.returning);
+            let needed = &self.references;
+            payloads.retain(|it| !needed.contains_key(it) && !course.still_needs(it));
             let through = course.chain.base();
             let own_through = course.forget_signed();
             self.outbox.push(Output::Prune { fragment, through, own_through, payloads });
@@ -372,7 +375,7 @@ impl Engine {
 
     fn seen(&self, round: RoundId, have: u32) -> Seen {
         let rounds = &self.config.genesis.rounds;
-        let (mut live, mut missing, mut closed_by) = (0, 0, 0);
+        let (mut live, mut missing) = (0, 0);
         let mut slowest = Span(0);
         for (node, peer) in self.live() {
             live += 1;
@@ -380,8 +383,6 @@ impl Engine {
                 missing += 1;
                 slowest = slowest.max(peer.step);
             }
-            let entry = peer.entry(round.fragment);
-            closed_by += u32::from(entry.is_some_and(|entry| entry.version >= round.number));
         }
         let follows = self.standing != Standing::CaughtUp;
         if !follows && self.config.trains {
@@ -389,13 +390,14 @@ impl Engine {
             missing += u32::from(!self.contributed(round));
             slowest = slowest.max(self.step.mean());
         }
+        let (closed_by, closed_need) = self.closed_by(round);
         let measured = Measured { slowest_step: slowest, transfer: self.transfer.mean() };
         Seen {
             have,
             need: quorum::need(rounds, live),
             missing,
             closed_by,
-            closed_need: quorum::need(rounds, live).min(live.max(1)),
+            closed_need,
             quorate_at: self.courses[round.fragment.index()].quorate_at,
             window: grace::window(rounds, &measured),
             follows,

@@ -68,14 +68,12 @@ impl Engine {
         let entry = HistoryEntry { digest, ..entry };
         course.job = None;
         course.awake = true;
-        let mut expired = false;
         if let Some(own) = course.own.get(&version).cloned() {
             if entry.cut.contains(&own.id) {
                 course.tokens.settled.merged += own.tokens();
             } else {
                 course.own.remove(&version);
-                course.reissue(&own);
-                expired = true;
+                course.reissue(own);
             }
         }
         course.chain.push(entry.clone());
@@ -85,9 +83,6 @@ impl Engine {
         self.outbox.push(Output::Persist(Record::Stable { fragment, entry, settled }));
         self.report(Report::Stable { fragment, version, forced });
         self.prune(fragment);
-        if expired {
-            self.adopt(fragment);
-        }
     }
 
     /// Forgets what is below the base, except own contributions that may return.
@@ -109,6 +104,9 @@ impl Engine {
                 payloads.push(own.payload());
             }
         }
+        // Two captures may have given the same bytes.
+        let needed = &self.references;
+        payloads.retain(|payload| !needed.contains_key(payload) && !course.still_needs(payload));
         let own_through = course.forget_signed();
         course.own = course.own.split_off(&(own_through + 1));
         self.receipts.retain(|round, _| round.fragment != fragment || round.number > through);

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use atoll_protocol::engine::{Input, Output, Record};
+use atoll_protocol::contribution::Header;
+use atoll_protocol::engine::{FragmentStatus, Input, Output, Record};
 use atoll_protocol::id::{ContentId, ContributionId, FragmentId, RoundId};
 
 use super::lineage::Lineage;
@@ -13,8 +14,6 @@ use super::{Checker, Event, NodeIndex, World, fragments, settled, shares_key};
 pub struct Accounting {
     lineage: Lineage,
     own: BTreeMap<(NodeIndex, FragmentId), Own>,
-    /// What a barrier has not yet made durable.
-    waiting: BTreeMap<NodeIndex, (FragmentId, ContentId)>,
     checks: u64,
 }
 
@@ -23,7 +22,9 @@ pub struct Accounting {
 struct Own {
     /// Tokens the engine called trained when the node started, and those of steps since.
     trained: Option<u64>,
-    contributions: BTreeMap<ContentId, Contribution>,
+    /// In the order they were signed. Two may have the same payload: an island that starts over
+    /// makes it again.
+    contributions: Vec<Contribution>,
     /// Members of the last fold.
     folded: BTreeSet<ContributionId>,
 }
@@ -31,10 +32,23 @@ struct Own {
 #[derive(Clone, Copy, Debug)]
 struct Contribution {
     id: ContributionId,
+    payload: ContentId,
     round: RoundId,
     tokens: u64,
-    /// It came back to fresh, or is too old to come back.
-    settled: bool,
+    /// Its content is no longer on disk, so it cannot come back.
+    dropped: bool,
+    /// Its content came back to fresh. From then on its tokens count in the next contribution,
+    /// also if a history that holds this one survives in the end.
+    again: Again,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Again {
+    No,
+    /// It is for the next contribution.
+    Next,
+    /// It is in this contribution.
+    In(ContributionId),
 }
 
 impl Checker for Accounting {
@@ -45,15 +59,15 @@ impl Checker for Accounting {
     fn observe(&mut self, world: &dyn World, event: &Event<'_>) -> Result<(), String> {
         let Some(node) = event.node().filter(|&node| world.is_honest(node)) else { return Ok(()) };
         match event {
-            Event::Crashed(_) => {
-                if let Some((fragment, payload)) = self.waiting.remove(&node) {
-                    self.own(node, fragment).contributions.remove(&payload);
-                }
-                Ok(())
-            }
             Event::Started(_) => {
                 self.lineage.restart(world, node);
-                fragments(world).for_each(|fragment| self.own(node, fragment).trained = None);
+                for fragment in fragments(world) {
+                    let own = self.own(node, fragment);
+                    own.trained = None;
+                    if let Some(status) = world.status(node, fragment) {
+                        own.forget_lost(&status);
+                    }
+                }
                 fragments(world).try_for_each(|fragment| self.look(world, node, fragment))
             }
             Event::Input(_, input) => self.input(world, node, input),
@@ -109,20 +123,13 @@ impl Accounting {
         node: NodeIndex,
         output: &Output,
     ) -> Result<(), String> {
-        self.waiting.remove(&node);
         self.lineage.observe(node, output, world.genesis().merge.weight_cap);
         match output {
             Output::Persist(Record::Contribution(signed))
                 if signed.body.author == world.node_id(node) =>
             {
                 let header = signed.body;
-                let (id, round) = (header.id(), header.round_id());
-                let contribution =
-                    Contribution { id, round, tokens: header.tokens, settled: false };
-                let own = self.own(node, header.fragment);
-                if own.contributions.insert(header.payload, contribution).is_none() {
-                    self.waiting.insert(node, (header.fragment, header.payload));
-                }
+                self.own(node, header.fragment).signed(&header);
                 Ok(())
             }
             Output::Materialise { fragment, cuts } => {
@@ -133,10 +140,8 @@ impl Accounting {
             // Content that is dropped can no longer be issued again: its tokens are orphaned.
             Output::Prune { fragment, payloads, .. } => {
                 let own = self.own(node, *fragment);
-                for payload in payloads {
-                    if let Some(contribution) = own.contributions.get_mut(payload) {
-                        contribution.settled = true;
-                    }
+                for contribution in &mut own.contributions {
+                    contribution.dropped |= payloads.contains(&contribution.payload);
                 }
                 Ok(())
             }
@@ -160,16 +165,13 @@ impl Accounting {
     ) -> Result<(), String> {
         let (_, base_trail) = self.lineage.base(node, fragment);
         let own = self.own.entry((node, fragment)).or_default();
-        for payload in reissued {
-            if let Some(contribution) = own.contributions.get_mut(payload) {
-                contribution.settled = true;
-            }
-        }
+        own.reissued(reissued);
         let mut stable: Option<Option<Vec<ContributionId>>> = None;
-        for (payload, contribution) in &own.contributions {
+        for contribution in &own.contributions {
             self.checks += 1;
-            if contribution.settled
-                || pending.contains(payload)
+            if contribution.dropped
+                || contribution.again != Again::No
+                || pending.contains(&contribution.payload)
                 || own.folded.contains(&contribution.id)
             {
                 continue;
@@ -249,8 +251,8 @@ impl Accounting {
         let tokens: u64 = self
             .own(node, fragment)
             .contributions
-            .values()
-            .filter(|contribution| contents.contains(&contribution.id))
+            .iter()
+            .filter(|it| it.again == Again::No && contents.contains(&it.id))
             .map(|contribution| contribution.tokens)
             .sum();
         self.checks += 1;
@@ -261,6 +263,58 @@ impl Accounting {
             "node {node} counts {} merged tokens of {fragment}, the history holds {tokens}",
             status.fates.merged
         ))
+    }
+}
+
+impl Own {
+    /// A contribution was signed: it holds what came back before.
+    fn signed(&mut self, header: &Header) {
+        let (id, payload, round) = (header.id(), header.payload, header.round_id());
+        if self.contributions.iter().any(|it| it.id == id) {
+            return;
+        }
+        for contribution in &mut self.contributions {
+            if contribution.again == Again::Next {
+                contribution.again = Again::In(id);
+            }
+        }
+        let (tokens, dropped, again) = (header.tokens, false, Again::No);
+        self.contributions.push(Contribution { id, payload, round, tokens, dropped, again });
+    }
+
+    /// These payloads come back; of two that are equal the later, which is not merged yet.
+    fn reissued(&mut self, payloads: &[ContentId]) {
+        for payload in payloads {
+            let mut newest = self.contributions.iter_mut().rev();
+            let found = newest.find(|it| it.payload == *payload && it.again == Again::No);
+            if let Some(contribution) = found {
+                contribution.again = Again::Next;
+            }
+        }
+    }
+
+    /// After a restart: what was signed after the last capture that the engine remembers never
+    /// reached the disk, and what it held is where it was before. An engine that remembers none
+    /// has pruned all, and what it prunes is below its base.
+    fn forget_lost(&mut self, status: &FragmentStatus) {
+        let last = status.last_capture;
+        let last = self.contributions.iter().rposition(|it| Some(it.payload) == last);
+        let mut place = 0..;
+        let (kept, lost) = self.contributions.iter().partition(|it| {
+            let place = place.next();
+            last.map_or(it.round.number <= status.base, |last| place <= Some(last))
+        });
+        let lost: Vec<Contribution> = lost;
+        self.contributions = kept;
+        for contribution in &mut self.contributions {
+            if match contribution.again {
+                Again::No => false,
+                Again::Next => true,
+                Again::In(id) => lost.iter().any(|it| it.id == id),
+            } {
+                contribution.again = Again::No;
+            }
+        }
     }
 }
 
@@ -320,6 +374,34 @@ mod tests {
         assert!(checker.observe(&world, &Event::Output(0, &adopt(&[], &[]))).is_err());
         assert_eq!(checker.observe(&world, &Event::Output(0, &adopt(&[], &[payload]))), Ok(()));
         assert_eq!(checker.observe(&world, &Event::Output(0, &adopt(&[], &[]))), Ok(()));
+    }
+
+    #[test]
+    fn what_a_crash_took_holds_nothing() {
+        let mut world = FakeWorld::new(1);
+        let mut checker = Accounting::default();
+        let adopt = |pending: &[ContentId], reissued: &[ContentId]| Output::Adopt {
+            fragment: FRAGMENT,
+            version: 1,
+            pending: pending.to_vec(),
+            reissued: reissued.to_vec(),
+        };
+        let (first, second) = (ContentId([1; 32]), ContentId([2; 32]));
+        let mut successor = world.persist(0, 2, 150);
+        if let Output::Persist(Record::Contribution(signed)) = &mut successor {
+            signed.body.payload = second;
+        }
+        let outputs = [world.persist(0, 1, 100), adopt(&[], &[first]), successor];
+        for output in &outputs {
+            assert_eq!(checker.observe(&world, &Event::Output(0, output)), Ok(()));
+        }
+        assert_eq!(checker.observe(&world, &Event::Output(0, &adopt(&[second], &[]))), Ok(()));
+        let mut status = status(FRAGMENT, 0, 0, 0);
+        status.last_capture = Some(first);
+        world.set(0, FRAGMENT, status);
+        assert_eq!(checker.observe(&world, &Event::Started(0)), Ok(()));
+        assert_eq!(checker.observe(&world, &Event::Output(0, &adopt(&[first], &[]))), Ok(()));
+        assert!(checker.observe(&world, &Event::Output(0, &adopt(&[], &[]))).is_err());
     }
 
     #[test]

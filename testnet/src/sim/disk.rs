@@ -17,6 +17,8 @@ pub(super) struct Disk {
     records: Vec<Record>,
     /// Writes under way, oldest first.
     writing: VecDeque<Vec<Record>>,
+    /// What the last crash took.
+    lost: Vec<Record>,
     payloads: BTreeMap<ContentId, Stored>,
     bases: BTreeMap<FragmentId, VecDeque<(ContentId, Rc<OuterState>)>>,
     checkpoint: Option<Rc<Checkpoint>>,
@@ -70,13 +72,14 @@ impl Disk {
     /// True if a write was really cut in two.
     pub(super) fn crash(&mut self, torn: Option<&mut Rng>) -> bool {
         let mut cut = false;
+        self.lost.clear();
         if let (Some(rng), Some(mut records)) = (torn, self.writing.pop_front()) {
             let kept = usize::try_from(rng.below(records.len() as u64)).expect("below a usize");
-            records.truncate(kept);
+            self.lost = records.split_off(kept);
             records.into_iter().for_each(|record| self.keep(record));
             cut = true;
         }
-        self.writing.clear();
+        self.lost.extend(self.writing.drain(..).flatten());
         self.next_checkpoint = None;
         self.payloads.retain(|_, stored| stored.durable);
         cut
@@ -85,6 +88,16 @@ impl Disk {
     /// The durable records, in the order they were written.
     pub(super) fn records(&self) -> &[Record] {
         &self.records
+    }
+
+    /// Records that the last crash took before they were durable.
+    pub(super) fn lost(&self) -> &[Record] {
+        &self.lost
+    }
+
+    /// Notes records that did not even come to be written.
+    pub(super) fn lose(&mut self, records: impl Iterator<Item = Record>) {
+        self.lost.extend(records);
     }
 
     /// Stores content that was fetched or captured; a record makes it durable.

@@ -11,7 +11,7 @@ use atoll_protocol::planted::Bug;
 
 use super::disk::Disk;
 use super::node::Known;
-use super::shadow::Shadow;
+use super::shadow::{Payloads, Shadow};
 use super::shared::Shared;
 use crate::toy::{LEARNING_RATE, Learner, LearnerCheckpoint};
 
@@ -22,8 +22,8 @@ pub(super) struct Island {
     /// The whole model, tensors in name order.
     params: Vec<f32>,
     parts: Vec<Part>,
-    /// Own payloads, and the tokens in each.
-    captures: BTreeMap<ContentId, Capture>,
+    /// Own payloads.
+    captures: BTreeMap<ContentId, Rc<[u8]>>,
     /// The captures of this life, by fragment, in order.
     made: Vec<Vec<ContentId>>,
     /// What is to be done at the next step boundary, in order.
@@ -64,13 +64,6 @@ struct Part {
     last_capture: Option<ContentId>,
     steps: u32,
     fresh: u64,
-    reissued: u64,
-}
-
-#[derive(Clone, Debug)]
-struct Capture {
-    bytes: Rc<[u8]>,
-    tokens: u64,
 }
 
 impl Island {
@@ -86,7 +79,6 @@ impl Island {
                 last_capture: None,
                 steps: 0,
                 fresh: 0,
-                reissued: 0,
             });
         }
         let learner = Learner::new(&shared.task, shard);
@@ -103,7 +95,7 @@ impl Island {
         disk: &Disk,
         own: NodeId,
         last_capture: impl Fn(FragmentId) -> Option<ContentId>,
-        reissues: impl Fn(FragmentId) -> u64,
+        issued: impl Fn(FragmentId) -> Payloads,
     ) {
         self.recall_captures(disk, own);
         if let Some(checkpoint) = disk.checkpoint() {
@@ -117,19 +109,14 @@ impl Island {
             if part.last_capture == known {
                 continue;
             }
-            (part.last_capture, part.steps, part.fresh, part.reissued) = (known, 0, 0, 0);
+            (part.last_capture, part.steps, part.fresh) = (known, 0, 0);
             let held = part.account.outer().iter().zip(part.account.pending());
             let local: Vec<f32> = held.map(|(outer, pending)| outer + pending).collect();
             shared.scatter(fragment, &local, &mut self.params);
             let captures = &self.captures;
-            let own = captures.iter().map(|(id, capture)| (*id, &*capture.bytes));
-            let pending = part.account.pending().to_vec();
-            part.shadow.restart(
-                shared,
-                &pending,
-                own.filter(|(id, _)| in_fragment(disk, id, fragment)),
-                reissues(fragment),
-            );
+            part.shadow.restart(shared, &issued(fragment), |payload| {
+                captures.get(payload).map(|bytes| &**bytes)
+            });
         }
     }
 
@@ -156,10 +143,9 @@ impl Island {
         let bytes: Rc<[u8]> =
             part.account.capture(&local, codec, shared.pool.as_ref()).ok()?.into();
         let payload = content_id(&bytes);
-        let tokens = part.fresh + part.reissued;
-        (part.last_capture, part.steps, part.fresh, part.reissued) = (Some(payload), 0, 0, 0);
+        (part.last_capture, part.steps, part.fresh) = (Some(payload), 0, 0);
         part.shadow.captured(shared, payload, &bytes);
-        self.captures.insert(payload, Capture { bytes: bytes.clone(), tokens });
+        self.captures.insert(payload, bytes.clone());
         self.made[fragment.index()].push(payload);
         Some(bytes)
     }
@@ -173,14 +159,10 @@ impl Island {
         // Captures that the engine had not heard of when it spoke are pending all the same.
         let unheard = self.made[adoption.fragment.index()].iter().skip(adoption.known.captures);
         let unheard = unheard.filter_map(|id| self.captures.get(id));
-        pending.extend(unheard.map(|capture| &*capture.bytes));
-        for bytes in &reissued {
-            let tokens = self.captures.get(&content_id(bytes)).map_or(0, |capture| capture.tokens);
-            part.reissued += tokens;
-        }
+        pending.extend(unheard.map(|bytes| &**bytes));
         if shared.planted.is(Bug::DoubleCountOnAdopt) {
             let held = part.account.captured().iter().filter_map(|id| self.captures.get(id));
-            let held = held.map(|capture| &*capture.bytes);
+            let held = held.map(|bytes| &**bytes);
             let kept: Vec<&[u8]> = held
                 .filter(|bytes| !pending.contains(bytes) && !reissued.contains(bytes))
                 .collect();
@@ -220,7 +202,6 @@ impl Island {
                 last_capture: part.last_capture,
                 steps: part.steps,
                 fresh: part.fresh,
-                reissued: part.reissued,
             })
             .collect()
     }
@@ -245,17 +226,8 @@ impl Island {
                 && signed.body.author == own
                 && let Some(bytes) = disk.content(&signed.body.payload)
             {
-                let capture = Capture { bytes: bytes.clone(), tokens: signed.body.tokens };
-                self.captures.insert(signed.body.payload, capture);
+                self.captures.insert(signed.body.payload, bytes.clone());
             }
         }
     }
-}
-
-/// Whether an own payload was captured from this fragment.
-fn in_fragment(disk: &Disk, payload: &ContentId, fragment: FragmentId) -> bool {
-    disk.records().iter().any(|record| {
-        matches!(record, Record::Contribution(signed)
-            if signed.body.payload == *payload && signed.body.fragment == fragment)
-    })
 }

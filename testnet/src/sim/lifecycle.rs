@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use atoll_protocol::engine::{Command, Engine, EngineConfig, FragmentStatus, Input};
+use atoll_protocol::engine::{Command, Engine, EngineConfig, FragmentStatus, Input, Output};
 use atoll_protocol::id::FragmentId;
 use atoll_protocol::outer::Fold;
 use atoll_protocol::time::Time;
@@ -84,6 +84,7 @@ impl World {
             ownership: Ownership::restore(
                 state.ownerships.get(fragment.index()),
                 state.disk.records(),
+                state.disk.lost(),
                 state.id,
                 fragment,
             ),
@@ -93,7 +94,7 @@ impl World {
     }
 
     /// The island, as the checkpoint and the engine's records have it.
-    fn island(&self, node: NodeIndex, mind: &Mind) -> Option<Island> {
+    fn island(&self, node: NodeIndex, mind: &Mind, parts: &[Part]) -> Option<Island> {
         let Mind::Engine(engine) = mind else { return None };
         let state = &self.nodes[node];
         if !state.plan.trains {
@@ -102,10 +103,8 @@ impl World {
         let shard = toy::shard(self.setup.seed, node as u64);
         let mut island = Island::new(&self.shared, shard);
         let last_capture = |fragment| engine.status(fragment).and_then(|it| it.last_capture);
-        let reissues = |fragment: FragmentId| {
-            state.ownerships.get(fragment.index()).map_or(0, Ownership::reissues)
-        };
-        island.restore(&self.shared, &state.disk, state.id, last_capture, reissues);
+        let issued = |fragment: FragmentId| parts[fragment.index()].ownership.issued();
+        island.restore(&self.shared, &state.disk, state.id, last_capture, issued);
         Some(island)
     }
 
@@ -142,7 +141,7 @@ impl Simulation<'_> {
                 return;
             }
         };
-        let island = self.world.island(node, &mind);
+        let island = self.world.island(node, &mind, &parts);
         self.world.nodes[node].running = Some(Running {
             mind,
             clock,
@@ -218,6 +217,11 @@ impl Simulation<'_> {
     fn end_life(&mut self, node: NodeIndex) {
         let state = &mut self.world.nodes[node];
         if let Some(running) = state.running.take() {
+            let unwritten = running.tasks.into_iter().filter_map(|task| match task.output {
+                Output::Persist(record) => Some(record),
+                _ => None,
+            });
+            state.disk.lose(unwritten);
             state.ownerships = running.parts.into_iter().map(|part| part.ownership).collect();
         }
         self.observer.see(&self.world, &Event::Crashed(node));

@@ -16,7 +16,7 @@ use super::disk::Disk;
 use super::island::Island;
 use super::ownership::Ownership;
 use super::packet::{Packet, Seen};
-use super::shadow::Member;
+use super::shadow::Payloads;
 use super::{IslandPlan, Role};
 use crate::check::NodeIndex;
 
@@ -93,11 +93,9 @@ pub(super) struct Known {
     /// The head.
     pub(super) head: Rc<[f32]>,
     /// What of ours is in it.
-    pub(super) contained: Rc<Member>,
+    pub(super) contained: Rc<Payloads>,
     /// Captures of this life it had heard of.
     pub(super) captures: usize,
-    /// How often it had told own payloads to return to fresh, over all lives.
-    pub(super) reissues: u64,
 }
 
 /// One fragment's data plane.

@@ -1,6 +1,6 @@
 //! A second account of an island's progress, kept apart from the one that is under test.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use atoll_protocol::codec::{CHUNK, Payload};
@@ -9,8 +9,8 @@ use atoll_protocol::id::ContentId;
 use super::node::Known;
 use super::shared::Shared;
 
-/// The own payloads that a version contains.
-pub(super) type Member = BTreeSet<ContentId>;
+/// Own payloads, and how often each is there.
+pub(super) type Payloads = BTreeMap<ContentId, u32>;
 
 /// The sum of all movement that the adopted version does not contain.
 #[derive(Clone, Debug)]
@@ -18,13 +18,12 @@ pub(super) struct Shadow {
     unmerged: Vec<f64>,
     /// What each own payload stands for.
     contents: BTreeMap<ContentId, Rc<[f32]>>,
-    contained: Rc<Member>,
+    /// What of ours the adopted version contains.
+    contained: Rc<Payloads>,
     /// The largest progress seen, to judge an error by.
     scale: f64,
     /// False once a payload was needed that is no longer known, until the next adoption.
     known: bool,
-    /// How often own payloads had been told to return to fresh when it last adopted.
-    reissues: u64,
 }
 
 impl Shadow {
@@ -36,32 +35,32 @@ impl Shadow {
             contained: Rc::default(),
             scale: 0.0,
             known: true,
-            reissues: 0,
         }
     }
 
-    /// Begins again after a restart that lost what was fresh: what is left is `pending`, the
-    /// account's own from the checkpoint, and the captures of `own` that came after it.
+    /// Begins again after a restart that lost what was fresh: what is left is whatever was ever
+    /// `issued` and the adopted version does not contain. `bytes` finds what is still on disk.
     pub(super) fn restart<'a>(
         &mut self,
         shared: &Shared,
-        pending: &[f32],
-        own: impl Iterator<Item = (ContentId, &'a [u8])>,
-        reissues: u64,
+        issued: &Payloads,
+        bytes: impl Fn(&ContentId) -> Option<&'a [u8]>,
     ) {
-        // What returned to fresh after the checkpoint may or may not be in a later capture:
-        // only the next adoption tells.
-        self.known = self.reissues == reissues;
+        self.known = true;
         self.unmerged.fill(0.0);
-        add(&mut self.unmerged, pending, 1.0);
-        for (id, bytes) in own {
-            if !self.contents.contains_key(&id) {
+        let contained = self.contained.clone();
+        // What the adopted version holds and was issued again since is not in `issued`: that
+        // version holds it once too often, until a later one holds only its successor.
+        for payload in issued.keys().chain(contained.keys().filter(|it| !issued.contains_key(*it)))
+        {
+            if !self.contents.contains_key(payload)
+                && let Some(bytes) = bytes(payload)
+            {
                 let content = content(shared, bytes, self.unmerged.len());
-                if !self.contained.contains(&id) {
-                    add(&mut self.unmerged, &content, 1.0);
-                }
-                self.contents.insert(id, content);
+                self.contents.insert(*payload, content);
             }
+            let times = |set: &Payloads| f64::from(set.get(payload).copied().unwrap_or(0));
+            self.shift(payload, times(issued) - times(&contained));
         }
     }
 
@@ -81,22 +80,26 @@ impl Shadow {
 
     /// A version was adopted, and the parameters are `local` now.
     pub(super) fn adopted(&mut self, known: &Known, local: &[f32]) {
-        let contained = &known.contained;
-        self.reissues = known.reissues;
-        let before = std::mem::replace(&mut self.contained, contained.clone());
+        let before = std::mem::replace(&mut self.contained, known.contained.clone());
         if !self.known {
             self.rebase(local, &known.head);
             return;
         }
-        for (payloads, sign) in
-            [(contained.difference(&before), -1.0), (before.difference(contained), 1.0)]
-        {
-            for payload in payloads {
-                match self.contents.get(payload) {
-                    Some(content) => add(&mut self.unmerged, content, sign),
-                    None => self.known = false,
-                }
-            }
+        let now = known.contained.clone();
+        for payload in before.keys().chain(now.keys().filter(|it| !before.contains_key(*it))) {
+            let times = |set: &Payloads| f64::from(set.get(payload).copied().unwrap_or(0));
+            self.shift(payload, times(&before) - times(&now));
+        }
+    }
+
+    /// A payload left the version so many times, or entered it if that is negative.
+    fn shift(&mut self, payload: &ContentId, times: f64) {
+        if times == 0.0 {
+            return;
+        }
+        match self.contents.get(payload) {
+            Some(content) => add(&mut self.unmerged, content, times),
+            None => self.known = false,
         }
     }
 
@@ -134,8 +137,8 @@ fn content(shared: &Shared, bytes: &[u8], elements: usize) -> Rc<[f32]> {
     values.into()
 }
 
-fn add(sum: &mut [f64], content: &[f32], sign: f64) {
+fn add(sum: &mut [f64], content: &[f32], times: f64) {
     for (sum, value) in sum.iter_mut().zip(content) {
-        *sum += sign * f64::from(*value);
+        *sum += times * f64::from(*value);
     }
 }

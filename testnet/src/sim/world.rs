@@ -228,12 +228,11 @@ impl Simulation<'_> {
             match &output {
                 Output::Adopt { fragment, reissued, .. } => {
                     known = running.parts.get_mut(fragment.index()).map(|part| {
-                        part.ownership.reissued(reissued.len());
+                        part.ownership.reissued(reissued);
                         Known {
                             head: part.head.clone(),
                             contained: part.ownership.contained(),
                             captures: part.captures,
-                            reissues: part.ownership.reissues(),
                         }
                     });
                 }
