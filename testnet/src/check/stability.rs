@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use atoll_protocol::engine::{Output, Report};
-use atoll_protocol::id::{FragmentId, RunId, Version};
+use atoll_protocol::id::{FragmentId, NodeId, RunId, Version};
 use atoll_protocol::time::Span;
 
 use super::heard::Heard;
@@ -37,8 +37,11 @@ impl Stability {
         // A little less than the window, for clocks that differ.
         let within = Span(world.genesis().rounds.forget_ms / 4 * 3);
         let islands = self.heard.islands(world, node, within);
+        // Two nodes with one key contradict each other: nobody can wait for both.
+        let twins = |id: &NodeId| (0..world.nodes()).filter(|it| world.node_id(*it) == *id).count();
         let behind = islands
             .into_iter()
+            .filter(|(island, _)| twins(island) < 2)
             .find(|(_, peer)| peer.version(fragment).is_some_and(|closed| closed < version));
         behind.map(|(island, peer)| {
             format!(

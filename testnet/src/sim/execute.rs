@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use atoll_protocol::codec::PayloadError;
 use atoll_protocol::crypto::content_id;
 use atoll_protocol::engine::{Input, Output, Record};
 use atoll_protocol::fault::{Fault, Verdict};
@@ -155,7 +156,7 @@ impl Simulation<'_> {
                 disk.measure(&payload, norms);
                 Ok(())
             }
-            Err(CheckError::NotFinite) if shared.planted.is(Bug::NanAdmitted) => {
+            Err(error) if is_not_finite(&error) && shared.planted.is(Bug::NanAdmitted) => {
                 let pieces = part.map_or(0, |part| part.pieces.len());
                 disk.measure(&payload, Norms { total: 1.0, pieces: vec![1.0; pieces] });
                 Ok(())
@@ -391,6 +392,12 @@ impl Simulation<'_> {
         state.disk.write_checkpoint(island.checkpoint());
         self.world.agenda.plan(at, Happening::Checkpointed { node, life });
     }
+}
+
+/// Whether values are not finite; codecs with scales see it in a scale.
+fn is_not_finite(error: &CheckError) -> bool {
+    use CheckError::{NotFinite, Payload};
+    matches!(error, NotFinite | Payload(PayloadError::NonFinite(_) | PayloadError::Scale(_)))
 }
 
 /// The longest that a fold or a base's way to the disk takes.

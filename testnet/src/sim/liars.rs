@@ -82,7 +82,7 @@ impl Actor for Liar {
                 self.attacks += 1;
                 Reply::Bytes(self.noise(4096).into())
             }
-            Attack::PoisonedSnapshot if !self.contents.contains_key(content) => {
+            Attack::PoisonedSnapshot => {
                 self.attacks += 1;
                 Reply::Bytes(self.poisoned_snapshot().into())
             }

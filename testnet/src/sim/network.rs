@@ -39,6 +39,11 @@ impl Simulation<'_> {
         let Some(running) = &self.world.nodes[node].running else { return };
         let peers: Vec<NodeIndex> = running.connected.keys().copied().collect();
         for peer in peers.into_iter().filter(|peer| Some(*peer) != from) {
+            // As peers tell each other in a real gossip mesh: what one has is not sent again.
+            let state = self.world.nodes[peer].running.as_ref();
+            if state.is_some_and(|running| running.seen.contains(&packet.hash)) {
+                continue;
+            }
             self.transmit(Held { from: node, to: peer, packet: packet.clone(), gossip: true });
         }
     }

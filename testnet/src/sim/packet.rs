@@ -27,6 +27,11 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    /// Whether the message was here already.
+    pub(super) fn contains(&self, hash: &ContentId) -> bool {
+        self.known.contains(hash)
+    }
+
     /// True if the message is new here.
     pub(super) fn insert(&mut self, hash: ContentId) -> bool {
         if !self.known.insert(hash) {
