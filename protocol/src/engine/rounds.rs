@@ -197,7 +197,7 @@ impl Engine {
                 let own = members.iter().position(|member| member.author == self.me);
                 members.rotate_left(own.unwrap_or(0));
             }
-            if let Some(own) = course.own.get(&number)
+            if let Some(own) = course.own.get(&number).filter(|own| own.kept)
                 && members.iter().all(|member| member.id != own.id)
             {
                 excluded.push(own.payload());

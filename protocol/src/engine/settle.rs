@@ -46,12 +46,13 @@ impl Engine {
         }
         let old = course.version - course.chain.base() > self.config.genesis.rounds.horizon;
         let decides = self.standing != Standing::Joining && self.knows_everyone();
-        let agreed = decides && self.agreed(fragment, number);
+        let agreement =
+            if decides { self.agreement(fragment, number) } else { Agreement::Disputed };
         let follows = !decides && self.followed(fragment, number);
-        if !agreed && !follows && !old {
+        if agreement == Agreement::Disputed && !follows && !old {
             return;
         }
-        let forced = !agreed;
+        let forced = agreement != Agreement::Unanimous;
         let (cut, weight) = self.cut_ids(RoundId { fragment, number });
         let entry = HistoryEntry { cut, weight, digest: ContentId([0; 32]) };
         self.courses[fragment.index()].job = Some(Job::Stabilise { entry, forced });
@@ -134,21 +135,33 @@ impl Engine {
     }
 
     /// Whether every island that may still have a say reports the same cuts up to `round`.
-    fn agreed(&self, fragment: FragmentId, round: Version) -> bool {
+    fn agreement(&self, fragment: FragmentId, round: Version) -> Agreement {
         let course = &self.courses[fragment.index()];
         let window = if self.planted(Bug::StableWithoutAll) {
             Span(self.heartbeat_span().0 * 2)
         } else {
             Span(self.config.genesis.rounds.forget_ms)
         };
-        self.peers.within(window, self.now).all(|(node, peer)| {
+        let (mut same, mut contrary) = (1, 0);
+        for (node, peer) in self.peers.within(window, self.now) {
             let has_a_say = peer.trains
                 && self.roster.admits(node, round).is_ok()
                 && !self.ledger.equivocated(node);
             // One that joins has a say too: it may be about to contribute.
-            let entry = peer.entry(fragment);
-            !has_a_say || entry.is_some_and(|entry| agrees(course, entry) >= round)
-        })
+            match peer.entry(fragment) {
+                _ if !has_a_say => {}
+                Some(entry) if agrees(course, entry) >= round => same += 1,
+                Some(entry) if contradicts(course, entry) => contrary += 1,
+                _ => return Agreement::Disputed,
+            }
+        }
+        // Those who made other rounds stable cannot come round to ours. A few of them must not
+        // hold up the many: once we go on they see that their history lost.
+        match contrary {
+            0 => Agreement::Unanimous,
+            _ if same > contrary => Agreement::Most,
+            _ => Agreement::Disputed,
+        }
     }
 
     /// Tells how many peers have merged each of our contributions, when that changed.
@@ -202,10 +215,26 @@ impl Engine {
     }
 }
 
+/// What the islands that have a say think of a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Agreement {
+    /// All have the same history.
+    Unanimous,
+    /// All but a few whose stable history is another.
+    Most,
+    /// Some may still come to the same history.
+    Disputed,
+}
+
 /// The newest version up to which a peer's frontier shows the same history as ours.
 fn agrees(course: &super::course::Course, entry: &FrontierEntry) -> Version {
     [(entry.version, entry.trail), (entry.mark(), entry.mark_trail), (entry.base, entry.base_trail)]
         .into_iter()
         .find(|(version, trail)| course.trail_at(*version).is_some_and(|own| own.short() == *trail))
         .map_or(0, |(version, _)| version)
+}
+
+/// Whether a peer's stable history is another than ours.
+fn contradicts(course: &super::course::Course, entry: &FrontierEntry) -> bool {
+    course.trail_at(entry.base).is_some_and(|own| own.short() != entry.base_trail)
 }
