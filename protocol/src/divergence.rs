@@ -33,6 +33,8 @@ pub struct Claims<'a> {
     pub peers: &'a [(NodeId, &'a Chain)],
     /// Nodes heard of lately, this one included.
     pub live: usize,
+    /// Peers among them that are caught up, so that they would send a history.
+    pub donors: usize,
 }
 
 /// Decides.
@@ -48,9 +50,10 @@ pub fn choose(claims: &Claims<'_>) -> Choice {
         .map(|(candidate, chain)| (candidate, support(claims.peers, &candidate), chain))
         .collect();
     let most = others.iter().map(|(_, support, _)| *support).chain([own_support]).max();
-    // If nobody has enough support, those with most of it must do; but one node alone never
-    // convinces others once four are about.
-    let least = support_need(claims.live, 1);
+    // If nobody has enough support, those with most of it must do: the rule is total. But one
+    // node alone convinces others only when nearly everyone has spoken and all stand alone.
+    let spoken = claims.peers.len() * 3 >= claims.donors * 2;
+    let least = if spoken { 1 } else { support_need(claims.live, 1) };
     let enough = need.min(most.unwrap_or(need)).max(least);
     let best = others
         .into_iter()
@@ -145,7 +148,7 @@ mod tests {
             .enumerate()
             .map(|(n, chain)| (NodeId([u8::try_from(n).unwrap(); 32]), *chain))
             .collect();
-        choose(&Claims { own, own_trails: &[], peers: &peers, live })
+        choose(&Claims { own, own_trails: &[], peers: &peers, live, donors: live - 1 })
     }
 
     #[test]

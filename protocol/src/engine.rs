@@ -16,6 +16,7 @@ mod course;
 mod gossip;
 mod install;
 mod outbox;
+mod reclaim;
 mod reconcile;
 mod restore;
 mod rounds;

@@ -47,6 +47,9 @@ pub(super) struct Course {
     /// Own content that is to be captured again. It stays pending until then: a history that
     /// holds it may still come back.
     pub(super) returns: Vec<Return>,
+    /// Own contributions that no history holds and whose content is gone, for the case that a
+    /// history that holds them comes back.
+    pub(super) orphans: Vec<Own>,
     /// Own payloads that the island was told to take back, and still has to read.
     pub(super) returning: Vec<ContentId>,
     /// Own payloads of closed rounds that the head's cuts leave out.
@@ -163,6 +166,7 @@ impl Course {
             signed: BTreeSet::new(),
             last_capture: None,
             returns: Vec::new(),
+            orphans: Vec::new(),
             returning: Vec::new(),
             excluded: Vec::new(),
             tokens: Tokens::default(),
@@ -238,6 +242,7 @@ impl Course {
         let floor = self.tokens.settled.signed_floor.max(self.chain.root());
         self.tokens.settled.signed_floor = floor;
         self.signed = self.signed.split_off(&(floor + 1));
+        self.orphans.retain(|own| own.round() > floor);
         floor
     }
 
@@ -247,17 +252,6 @@ impl Course {
         self.tokens.trained += tokens;
         self.tokens.fresh += tokens;
         self.tokens.steps = self.tokens.steps.saturating_add(1);
-    }
-
-    /// An own contribution that no history holds: its content and tokens return.
-    pub(super) fn reissue(&mut self, own: Own) {
-        let (payload, tokens) = (own.payload(), own.tokens());
-        self.excluded.retain(|excluded| *excluded != payload);
-        if own.kept {
-            self.returns.push(Return { payload, tokens, own: Some(own) });
-        } else {
-            self.tokens.settled.orphaned += tokens;
-        }
     }
 
     /// Whether an own contribution that may return has this payload.

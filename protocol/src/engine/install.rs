@@ -5,11 +5,12 @@ use crate::chain::{Chain, History, HistoryEntry};
 use crate::contribution::{Admitted, Header, PayloadProof};
 use crate::crypto::Signed;
 use crate::divergence::{self, Choice, Claims};
-use crate::engine::course::{Installing, Job, Own};
+use crate::engine::course::{Installing, Job};
+use crate::engine::reclaim::{Old, Reclaimed};
 use crate::engine::{Engine, Output, Record, Report};
 use crate::fault::{Fault, Verdict};
 use crate::frontier::Standing;
-use crate::id::{ContentId, FragmentId, NodeId, Version};
+use crate::id::{ContentId, FragmentId, NodeId};
 use crate::limits::{PEERS_MAX, TOKENS_MAX};
 use crate::message::Message;
 use crate::planted::Bug;
@@ -114,6 +115,7 @@ impl Engine {
             own_trails: &course.trails,
             peers: &peers,
             live: self.heard_count(),
+            donors: self.speakers().filter(|(_, peer)| peer.standing == Standing::CaughtUp).count(),
         });
         if self.planted(Bug::ForkByArrival) && course.chain.base() > 0 {
             choice = Choice::Keep;
@@ -169,7 +171,10 @@ impl Engine {
         let version = std::mem::replace(&mut course.version, 0);
         let old = Old { chain: before, trails, version };
         self.courses[fragment.index()].version = self.courses[fragment.index()].chain.base();
-        let (reissued, orphaned) = self.reclaim(fragment, &old);
+        let no_reissue = self.planted(Bug::NoReissue);
+        let reclaimed = self.courses[fragment.index()].reclaim(&old, no_reissue);
+        let Reclaimed { reissued, orphaned, offered } = reclaimed;
+        self.offer_again(offered);
         self.head_is_base(fragment);
         let course = &mut self.courses[fragment.index()];
         course.dirty = false;
@@ -186,69 +191,6 @@ impl Engine {
         self.adopt(fragment, Vec::new());
         self.try_catch_up();
         self.hurry_heartbeat();
-    }
-
-    /// Sorts own contributions by what the surviving history says of them.
-    fn reclaim(&mut self, fragment: FragmentId, old: &Old) -> (u32, u64) {
-        let no_reissue = self.planted(Bug::NoReissue);
-        let course = &mut self.courses[fragment.index()];
-        let base = course.chain.base();
-        let shared =
-            old.trail_at(course.chain.root()) == course.chain.trail_at(course.chain.root());
-        let (orphaned, mut reissued) = (course.tokens.settled.orphaned, 0);
-        let mut back = Vec::new();
-        let waiting = std::mem::take(&mut course.returns);
-        let owns: Vec<(Version, Own)> =
-            course.own.iter().map(|(round, own)| (*round, own.clone())).collect();
-        for (round, own) in owns {
-            let was_settled = round <= old.chain.base();
-            if was_settled {
-                course.tokens.settled.merged -= own.tokens();
-            }
-            // Unknown means older than the survivor's memory: merged exactly if that far back
-            // both histories are one.
-            let merged = match course.chain.contains(round, &own.id) {
-                Some(merged) => Some(merged),
-                None if round <= base => shared.then_some(was_settled || round <= old.version),
-                None => None,
-            };
-            match merged {
-                Some(true) => course.tokens.settled.merged += own.tokens(),
-                Some(false) => {
-                    course.own.remove(&round);
-                    if no_reissue {
-                        course.tokens.settled.orphaned += own.tokens();
-                    } else {
-                        reissued += u32::from(own.kept);
-                        course.reissue(own);
-                    }
-                }
-                None if round <= base => {
-                    course.own.remove(&round);
-                    course.tokens.settled.orphaned += own.tokens();
-                }
-                // Its round is open again. Without its payload we cannot offer it, but a peer may.
-                None if was_settled && own.kept => back.push(own.signed.clone()),
-                None => {}
-            }
-        }
-        for waits in waiting {
-            match waits.own.clone() {
-                // This history holds what another lacked: it need not be issued again.
-                Some(own) if course.chain.contains(own.round(), &own.id) == Some(true) => {
-                    course.tokens.settled.merged += own.tokens();
-                    course.own.insert(own.round(), own);
-                }
-                Some(own) if own.round() > base => {
-                    back.push(own.signed.clone());
-                    course.own.insert(own.round(), own);
-                }
-                _ => course.returns.push(waits),
-            }
-        }
-        let orphaned = course.tokens.settled.orphaned - orphaned;
-        self.offer_again(back);
-        (reissued, orphaned)
     }
 
     /// Puts own contributions to rounds that are open again back into the ledger.
@@ -269,22 +211,6 @@ impl Engine {
         let course = &mut self.courses[fragment.index()];
         if let Some(installing) = course.installing.take() {
             self.fetcher.cancel(&installing.chain.base_digest());
-        }
-    }
-}
-
-/// What an installed snapshot replaced.
-struct Old {
-    chain: Chain,
-    trails: Vec<crate::id::Trail>,
-    version: Version,
-}
-
-impl Old {
-    fn trail_at(&self, version: Version) -> Option<crate::id::Trail> {
-        match version.checked_sub(self.chain.base() + 1) {
-            Some(index) => self.trails.get(usize::try_from(index).ok()?).copied(),
-            None => self.chain.trail_at(version),
         }
     }
 }

@@ -125,6 +125,8 @@ impl Engine {
                     Some(true) => drop(course.own.insert(header.round, own)),
                     None if header.round > base => drop(course.own.insert(header.round, own)),
                     Some(false) if kept => course.reissue(own),
+                    // Its tokens are among those that were persisted as orphaned.
+                    Some(false) => course.orphans.push(own),
                     _ => {}
                 }
             }
