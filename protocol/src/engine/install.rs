@@ -185,7 +185,8 @@ impl Engine {
         let version = course.version;
         let history = course.chain.to_history();
         let settled = course.tokens.settled;
-        self.outbox.push(Output::Persist(Record::Installed { history, settled }));
+        let returns = course.returns.iter().filter_map(|it| Some(it.own.as_ref()?.id)).collect();
+        self.outbox.push(Output::Persist(Record::Installed { history, settled, returns }));
         self.report(Report::Installed { fragment, version, reissued, orphaned });
         self.prune(fragment);
         self.adopt(fragment, Vec::new());

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::chain::{History, HistoryEntry};
 use crate::contribution::Header;
 use crate::crypto::Signed;
-use crate::id::{FragmentId, RoundId, Version};
+use crate::id::{ContributionId, FragmentId, RoundId, Version};
 use crate::ledger::Evidence;
 use crate::roster::{Invite, Revocation};
 
@@ -31,6 +31,8 @@ pub enum Record {
         history: History,
         /// Own tokens settled so far.
         settled: Settled,
+        /// Own contributions that it lacks and that wait to be captured again.
+        returns: Vec<ContributionId>,
     },
     /// An author signed two headers for one slot.
     Evidence(Evidence),

@@ -9,7 +9,7 @@ use crate::engine::outbox::Outbox;
 use crate::engine::{Engine, EngineConfig, Record};
 use crate::fetch::Fetcher;
 use crate::frontier::Standing;
-use crate::id::{FragmentId, RunId};
+use crate::id::{ContributionId, FragmentId, RunId};
 use crate::ledger::Ledger;
 use crate::limits::TOKENS_MAX;
 use crate::peers::Peers;
@@ -83,30 +83,31 @@ impl Engine {
 
     fn restore(&mut self, records: Vec<Record>) {
         let mut contributions = Vec::new();
-        // For each fragment, whether a snapshot was installed and no own capture has followed.
-        let mut installed = vec![false; self.courses.len()];
-        let mut captures_again = BTreeSet::new();
+        // For each fragment, the own contributions that wait to be captured again.
+        let mut waiting: Vec<Vec<ContributionId>> = vec![Vec::new(); self.courses.len()];
         for record in records {
             match record {
                 Record::Contribution(signed) => {
-                    let since = installed.get_mut(signed.body.fragment.index());
-                    if signed.body.author == self.me && since.is_some_and(std::mem::take) {
-                        captures_again.insert(contributions.len());
+                    // A capture takes with it whatever waited.
+                    if signed.body.author == self.me
+                        && let Some(waiting) = waiting.get_mut(signed.body.fragment.index())
+                    {
+                        waiting.clear();
                     }
                     contributions.push(signed);
                 }
                 other => {
-                    if let Record::Installed { history, .. } = &other
-                        && let Some(since) = installed.get_mut(history.fragment.index())
+                    if let Record::Installed { history, returns, .. } = &other
+                        && let Some(waiting) = waiting.get_mut(history.fragment.index())
                     {
-                        *since = true;
+                        waiting.clone_from(returns);
                     }
                     self.restore_one(other);
                 }
             }
         }
         // Whether a contribution is in the ledger depends on the base, so these come last.
-        for (place, signed) in contributions.into_iter().enumerate() {
+        for signed in contributions {
             let Some(verified) = signed.clone().verify(self.run) else { continue };
             let header = *verified.body();
             let Some(course) = self.courses.get_mut(header.fragment.index()) else { continue };
@@ -117,14 +118,12 @@ impl Engine {
                 course.signed.insert(header.round);
                 let kept = header.round + self.config.genesis.rounds.horizon > base;
                 let own = Own { id: header.id(), signed, kept };
-                if captures_again.contains(&place) {
-                    // It took with it whatever had waited.
-                    course.returns.clear();
-                }
                 match course.chain.contains(header.round, &own.id) {
                     Some(true) => drop(course.own.insert(header.round, own)),
                     None if header.round > base => drop(course.own.insert(header.round, own)),
-                    Some(false) if kept => course.reissue(own),
+                    Some(false) if waiting[header.fragment.index()].contains(&own.id) => {
+                        course.reissue(Own { kept: true, ..own });
+                    }
                     // Its tokens are among those that were persisted as orphaned.
                     Some(false) => course.orphans.push(own),
                     _ => {}
@@ -172,7 +171,7 @@ impl Engine {
                 }
                 self.head_is_base(fragment);
             }
-            Record::Installed { history, settled } => {
+            Record::Installed { history, settled, .. } => {
                 let Ok(chain) = Chain::from_history(&history) else { return };
                 if let Some(course) = self.courses.get_mut(history.fragment.index()) {
                     course.version = chain.base();

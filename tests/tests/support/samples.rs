@@ -94,7 +94,7 @@ pub(crate) fn records() -> Vec<Record> {
         Record::Contribution(header(1)),
         Record::Closed(RoundId { fragment: FragmentId(1), number: 42 }),
         Record::Stable { fragment: FragmentId(1), entry: entry(1), settled },
-        Record::Installed { history: history(), settled },
+        Record::Installed { history: history(), settled, returns: vec![ContributionId([9; 32])] },
         Record::Evidence(evidence()),
         Record::Invite(invite()),
         Record::Revocation(revocation()),
