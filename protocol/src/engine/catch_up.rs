@@ -82,13 +82,15 @@ impl Engine {
             .count()
     }
 
-    /// Caught-up peers whose stable history contradicts ours.
+    /// Caught-up peers whose stable history contradicts ours and was not compared with it yet:
+    /// once it was and ours stands, we must speak for it.
     fn conflicting(&self, fragment: FragmentId) -> usize {
         let course = &self.courses[fragment.index()];
         let entry = |node: &NodeId| self.peers.peer(node).and_then(|peer| peer.entry(fragment));
         let ahead = self.ahead_of(fragment);
         ahead
             .iter()
+            .filter(|node| !course.histories.contains_key(*node))
             .filter(|node| entry(node).is_some_and(|entry| entry.base <= course.version))
             .count()
     }
