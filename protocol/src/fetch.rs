@@ -152,15 +152,21 @@ impl Fetcher {
             return asks;
         }
         let mut next = Time(u64::MAX);
+        let mut flying: usize = self.in_flight.values().sum();
         for (content, want) in &mut self.wants {
+            if flying >= FETCHES_MAX {
+                // The next one that ends brings us back here.
+                next = Time(u64::MAX);
+                break;
+            }
             if want.asked.is_some() {
                 continue;
             }
             let busy = |node: &NodeId| {
                 self.in_flight.get(node).is_some_and(|count| *count >= FETCHES_PER_PEER_MAX)
             };
-            if want.due > now || self.in_flight.values().sum::<usize>() >= FETCHES_MAX {
-                next = next.min(want.due.max(Time(now.0 + 1)));
+            if want.due > now {
+                next = next.min(want.due);
                 continue;
             }
             let Some(from) = choose(want, connected, rng).filter(|node| !busy(node)) else {
@@ -168,6 +174,7 @@ impl Fetcher {
                 continue;
             };
             want.asked = Some(from);
+            flying += 1;
             *self.in_flight.entry(from).or_default() += 1;
             asks.push(Ask { content: *content, from, bytes_max: want.bytes_max });
         }
