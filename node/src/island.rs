@@ -1,0 +1,88 @@
+//! The island: one learner of the run, and the seam between training and everything else.
+//!
+//! The rest of the node knows training only as [`Island`]. Parameters are `f32` and laid out
+//! fragment after fragment ([`layout::Layout`]), so that a fragment is one slice and the core's
+//! account works on it in place.
+
+pub mod layout;
+pub mod shape;
+
+use std::path::Path;
+
+use atoll_protocol::id::FragmentId;
+
+/// Something that trains: our own kernels, a device, the simulator's toy, or another process.
+///
+/// Every method is called between steps and by one thread, so an implementation needs no locks.
+pub trait Island: Send {
+    /// Trains one step on the next batch of the island's own data, at this learning rate.
+    ///
+    /// On an error the parameters are those before the step.
+    fn step(&mut self, learning_rate: f32) -> Result<Step, IslandError>;
+
+    /// Shows one fragment's parameters, in the fragment map's order.
+    ///
+    /// An island whose parameters live elsewhere fetches them first.
+    fn read(
+        &mut self,
+        fragment: FragmentId,
+        look: &mut dyn FnMut(&[f32]),
+    ) -> Result<(), IslandError>;
+
+    /// Lends one fragment's parameters to `change`; the next step trains what it left.
+    ///
+    /// The moments of the inner optimiser stay as they are.
+    fn change(
+        &mut self,
+        fragment: FragmentId,
+        change: &mut dyn FnMut(&mut [f32]),
+    ) -> Result<(), IslandError>;
+
+    /// Mean loss in nats per token over the held-out split, with the present parameters.
+    fn evaluate(&mut self) -> Result<f64, IslandError>;
+
+    /// Writes everything that a restart needs into the folder `into`, which exists and is empty.
+    fn save(&mut self, into: &Path) -> Result<(), IslandError>;
+
+    /// Goes back to what [`Island::save`] wrote: steps taken afterwards are, bit for bit, those
+    /// that would have followed the save. On an error nothing has changed.
+    fn restore(&mut self, from: &Path) -> Result<(), IslandError>;
+}
+
+/// What one step did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// Mean loss of the batch in nats per token, before the step.
+    pub loss: f32,
+    /// Tokens the step learned from.
+    pub tokens: u64,
+    /// Norm of the gradient before clipping.
+    pub gradient_norm: f32,
+}
+
+/// Why an island cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum IslandError {
+    /// The loss or the gradient is no number any more.
+    #[error("the loss is {loss} at step {step}")]
+    Diverged {
+        /// Steps taken before.
+        step: u64,
+        /// What the loss was.
+        loss: f32,
+    },
+    /// A checkpoint is of another model, torn, or from another version.
+    #[error("the checkpoint cannot be used: {0}")]
+    Checkpoint(String),
+    /// Reading or writing failed.
+    #[error("{path}: {source}")]
+    File {
+        /// Which file.
+        path: std::path::PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The device failed or has not enough memory.
+    #[error("the device failed: {0}")]
+    Device(String),
+}
