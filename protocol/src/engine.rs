@@ -287,8 +287,8 @@ impl Engine {
         vec![
             ("outbox", self.outbox.len(), OUTBOX_MAX * 2),
             ("peers", self.peers.len(), PEERS_MAX),
-            ("wants", self.fetcher.len(), WANTS_MAX),
-            ("fetches", self.fetcher.in_flight(), FETCHES_MAX),
+            ("wants", self.fetcher.len(), WANTS_MAX + self.courses.len()),
+            ("fetches", self.fetcher.in_flight(), FETCHES_MAX + self.courses.len()),
             ("refused", self.refused.len(), REFUSED_MAX),
             ("ledger", self.ledger.len(), slots),
             ("candidates", self.candidates.len(), slots),

@@ -15,13 +15,25 @@ use crate::time::{Span, Time};
 #[derive(Debug, Default)]
 pub struct Fetcher {
     wants: BTreeMap<ContentId, Want>,
+    /// The wants that nobody is being asked for, in the order of their turns.
+    idle: BTreeMap<Turn, ContentId>,
+    /// Wants so far.
+    count: u64,
     in_flight: BTreeMap<NodeId, usize>,
     /// No want is due before this; saves looking at all of them after every input.
     idle_until: Time,
 }
 
+/// Whose turn it is: what is urgent goes first, then what was wanted first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    waits: bool,
+    number: u64,
+}
+
 #[derive(Debug)]
 struct Want {
+    turn: Turn,
     bytes_max: u32,
     since: Time,
     holders: Vec<NodeId>,
@@ -71,14 +83,35 @@ pub enum Ended {
 impl Fetcher {
     /// Wants `content`, which `holder` should have.
     pub fn want(&mut self, content: ContentId, bytes_max: u32, holder: NodeId, now: Time) {
+        self.enqueue(content, bytes_max, holder, now, true);
+    }
+
+    /// Like [`Fetcher::want`], before everything else and beyond the caps: for the few contents
+    /// without which the rest is of no use.
+    pub fn want_first(&mut self, content: ContentId, bytes_max: u32, holder: NodeId, now: Time) {
+        self.enqueue(content, bytes_max, holder, now, false);
+    }
+
+    fn enqueue(
+        &mut self,
+        content: ContentId,
+        bytes_max: u32,
+        holder: NodeId,
+        now: Time,
+        waits: bool,
+    ) {
         if let Some(want) = self.wants.get_mut(&content) {
             if !want.holders.contains(&holder) && want.holders.len() < HOLDERS_MAX {
                 want.holders.push(holder);
                 // A new holder is a new chance: do not sit out the back-off of the others.
                 want.due = want.due.min(now);
             }
-        } else if self.wants.len() < WANTS_MAX {
+        } else if !waits || self.wants.len() < WANTS_MAX {
+            let turn = Turn { waits, number: self.count };
+            self.count += 1;
+            self.idle.insert(turn, content);
             let want = Want {
+                turn,
                 bytes_max,
                 since: now,
                 holders: vec![holder],
@@ -94,7 +127,9 @@ impl Fetcher {
 
     /// No longer wants `content`.
     pub fn cancel(&mut self, content: &ContentId) {
-        if let Some(asked) = self.wants.remove(content).and_then(|want| want.asked) {
+        let Some(want) = self.wants.remove(content) else { return };
+        self.idle.remove(&want.turn);
+        if let Some(asked) = want.asked {
             self.release(asked);
         }
     }
@@ -138,6 +173,7 @@ impl Fetcher {
             self.release(from);
             return Ended::Stored(took);
         }
+        self.idle.insert(want.turn, *content);
         want.attempts += 1;
         want.due = now.after(back_off(want.attempts, want.holders.len()));
         let withheld = want.attempts == FETCH_ATTEMPTS_MAX;
@@ -153,17 +189,15 @@ impl Fetcher {
         }
         let mut next = Time(u64::MAX);
         let mut flying: usize = self.in_flight.values().sum();
-        for (content, want) in &mut self.wants {
-            if flying >= FETCHES_MAX {
+        for (turn, content) in &self.idle {
+            if turn.waits && flying >= FETCHES_MAX {
                 // The next one that ends brings us back here.
-                next = Time(u64::MAX);
                 break;
             }
-            if want.asked.is_some() {
-                continue;
-            }
+            let Some(want) = self.wants.get_mut(content) else { continue };
             let busy = |node: &NodeId| {
-                self.in_flight.get(node).is_some_and(|count| *count >= FETCHES_PER_PEER_MAX)
+                let count = self.in_flight.get(node).copied().unwrap_or(0);
+                turn.waits && count >= FETCHES_PER_PEER_MAX
             };
             if want.due > now {
                 next = next.min(want.due);
@@ -177,6 +211,9 @@ impl Fetcher {
             flying += 1;
             *self.in_flight.entry(from).or_default() += 1;
             asks.push(Ask { content: *content, from, bytes_max: want.bytes_max });
+        }
+        for ask in &asks {
+            self.idle.remove(&self.wants[&ask.content].turn);
         }
         self.idle_until = next;
         asks
@@ -245,6 +282,23 @@ mod tests {
         let ended = fetcher.ended(&first.content, node(1), FetchOutcome::Stored, Time(70));
         assert_eq!(ended, Ended::Stored(Span(70)));
         assert_eq!(fetcher.poll(Time(70), &[], &mut Rng::new(1)).len(), 1);
+    }
+
+    #[test]
+    fn what_is_urgent_does_not_wait_for_what_is_not() {
+        let mut fetcher = Fetcher::default();
+        (0..10).for_each(|n| fetcher.want(content(n), 100, node(1), Time(0)));
+        let asks = fetcher.poll(Time(0), &[], &mut Rng::new(1));
+        assert_eq!(
+            asks.last().map(|ask| ask.content),
+            Some(content(3)),
+            "first come, first served"
+        );
+        fetcher.want_first(content(99), 100, node(1), Time(1));
+        let asks = fetcher.poll(Time(1), &[], &mut Rng::new(1));
+        assert_eq!(asks.iter().map(|ask| ask.content).collect::<Vec<_>>(), [content(99)]);
+        fetcher.cancel(&content(99));
+        assert!(fetcher.poll(Time(2), &[], &mut Rng::new(1)).is_empty());
     }
 
     #[test]

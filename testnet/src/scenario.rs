@@ -191,22 +191,9 @@ fn band(setup: &Setup) -> Band {
     let robust =
         matches!(setup.genesis.merge.rule, MergeRule::CenteredClip | MergeRule::TrimmedMean);
     let steered = setup.islands.iter().any(|island| {
-        matches!(
-            island.role,
-            Role::Liar(
-                Attack::Poison | Attack::SignFlip | Attack::HugeNorm | Attack::TokenInflation
-            )
-        )
+        matches!(island.role, Role::Liar(Attack::Poison | Attack::SignFlip | Attack::HugeNorm))
     });
-    let heavy = Role::Liar(Attack::TokenInflation);
-    if steered && !robust {
-        Band::ANY
-    } else if setup.islands.iter().any(|island| island.role == heavy) {
-        // The cap on weights leaves it the weight of a few, and it says the same every round.
-        Band { central: 1.25, ..Band::default() }
-    } else {
-        Band::default()
-    }
+    if steered && !robust { Band::ANY } else { Band::default() }
 }
 
 fn partition_beyond_horizon(seed: u64) -> Setup {

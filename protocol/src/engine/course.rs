@@ -50,8 +50,9 @@ pub(super) struct Course {
     /// Own contributions that no history holds and whose content is gone, for the case that a
     /// history that holds them comes back.
     pub(super) orphans: Vec<Own>,
-    /// Own payloads that the island was told to take back, and still has to read.
-    pub(super) returning: Vec<ContentId>,
+    /// What the island was told to take back, until a new contribution holds it: a crash before
+    /// that undoes it.
+    pub(super) returning: Vec<Return>,
     /// Own payloads of closed rounds that the head's cuts leave out.
     pub(super) excluded: Vec<ContentId>,
     pub(super) tokens: Tokens,
@@ -257,13 +258,23 @@ impl Course {
     /// Whether an own contribution that may return has this payload.
     pub(super) fn still_needs(&self, payload: &ContentId) -> bool {
         self.own.values().any(|own| own.kept && own.payload() == *payload)
-            || self.returns.iter().any(|it| it.payload == *payload)
+            || self.returns.iter().chain(&self.returning).any(|it| it.payload == *payload)
+    }
+
+    /// Own contributions up to this round may be forgotten: they are below the signed floor, and
+    /// none of them is about to be captured again.
+    pub(super) fn own_through(&self) -> Version {
+        let waiting = self.returns.iter().chain(&self.returning).filter_map(|it| it.own.as_ref());
+        let oldest = waiting.map(Own::round).min().unwrap_or(Version::MAX);
+        self.tokens.settled.signed_floor.min(oldest.saturating_sub(1))
     }
 
     /// Moves what is to be captured again into fresh; returns the payloads.
     pub(super) fn take_returns(&mut self) -> Vec<ContentId> {
         let returns = std::mem::take(&mut self.returns);
         self.tokens.reissued += returns.iter().map(|it| it.tokens).sum::<u64>();
-        returns.into_iter().map(|it| it.payload).collect()
+        let payloads = returns.iter().map(|it| it.payload).collect();
+        self.returning.extend(returns);
+        payloads
     }
 }

@@ -124,7 +124,7 @@ impl Engine {
         let bytes = 4 * (8 + 2 * self.elements[fragment.index()]);
         let bytes_max = u32::try_from(bytes).unwrap_or(u32::MAX);
         for donor in donors {
-            self.fetcher.want(chain.base_digest(), bytes_max, donor, self.now);
+            self.fetcher.want_first(chain.base_digest(), bytes_max, donor, self.now);
         }
         let since = self.now;
         let course = &mut self.courses[fragment.index()];
@@ -185,8 +185,8 @@ impl Engine {
         let version = course.version;
         let history = course.chain.to_history();
         let settled = course.tokens.settled;
-        let returns = course.returns.iter().filter_map(|it| Some(it.own.as_ref()?.id)).collect();
-        self.outbox.push(Output::Persist(Record::Installed { history, settled, returns }));
+        self.persist_waiting(fragment);
+        self.outbox.push(Output::Persist(Record::Installed { history, settled }));
         self.report(Report::Installed { fragment, version, reissued, orphaned });
         self.prune(fragment);
         self.adopt(fragment, Vec::new());

@@ -31,8 +31,6 @@ pub enum Record {
         history: History,
         /// Own tokens settled so far.
         settled: Settled,
-        /// Own contributions that it lacks and that wait to be captured again.
-        returns: Vec<ContributionId>,
     },
     /// An author signed two headers for one slot.
     Evidence(Evidence),
@@ -40,6 +38,16 @@ pub enum Record {
     Invite(Signed<Invite>),
     /// A steward excluded a node.
     Revocation(Signed<Revocation>),
+    /// Own contributions that no history holds wait to be captured again.
+    ///
+    /// Persisted before the record that makes them so, and true until the next own contribution
+    /// to the fragment: a capture takes with it whatever waited.
+    Waiting {
+        /// Which fragment.
+        fragment: FragmentId,
+        /// All of them.
+        own: Vec<ContributionId>,
+    },
 }
 
 impl Record {

@@ -97,10 +97,10 @@ impl Engine {
                     contributions.push(signed);
                 }
                 other => {
-                    if let Record::Installed { history, returns, .. } = &other
-                        && let Some(waiting) = waiting.get_mut(history.fragment.index())
+                    if let Record::Waiting { fragment, own } = &other
+                        && let Some(waiting) = waiting.get_mut(fragment.index())
                     {
-                        waiting.clone_from(returns);
+                        waiting.clone_from(own);
                     }
                     self.restore_one(other);
                 }
@@ -118,12 +118,11 @@ impl Engine {
                 course.signed.insert(header.round);
                 let kept = header.round + self.config.genesis.rounds.horizon > base;
                 let own = Own { id: header.id(), signed, kept };
+                let waits = waiting[header.fragment.index()].contains(&own.id);
                 match course.chain.contains(header.round, &own.id) {
                     Some(true) => drop(course.own.insert(header.round, own)),
                     None if header.round > base => drop(course.own.insert(header.round, own)),
-                    Some(false) if waiting[header.fragment.index()].contains(&own.id) => {
-                        course.reissue(Own { kept: true, ..own });
-                    }
+                    _ if waits => course.reissue(Own { kept: true, ..own }),
                     // Its tokens are among those that were persisted as orphaned.
                     Some(false) => course.orphans.push(own),
                     _ => {}
@@ -157,7 +156,7 @@ impl Engine {
 
     fn restore_one(&mut self, record: Record) {
         match record {
-            Record::Contribution(_) => {}
+            Record::Contribution(_) | Record::Waiting { .. } => {}
             Record::Closed(round) => {
                 if let Some(course) = self.courses.get_mut(round.fragment.index()) {
                     course.version = course.version.max(round.number);
@@ -171,7 +170,7 @@ impl Engine {
                 }
                 self.head_is_base(fragment);
             }
-            Record::Installed { history, settled, .. } => {
+            Record::Installed { history, settled } => {
                 let Ok(chain) = Chain::from_history(&history) else { return };
                 if let Some(course) = self.courses.get_mut(history.fragment.index()) {
                     course.version = chain.base();

@@ -136,6 +136,7 @@ impl Engine {
         if let Some(verified) = signed.clone().verify(self.run) {
             self.admit(verified);
         }
+        self.forget_returned(fragment);
         self.report(Report::Contributed { round, id, tokens, steps, answer });
         self.outbox.push(Output::Publish(Message::Announce(signed).encode()));
     }
@@ -276,23 +277,35 @@ impl Engine {
     pub(super) fn adopt(&mut self, fragment: FragmentId, reissued: Vec<ContentId>) {
         let course = &mut self.courses[fragment.index()];
         let pending = course.pending();
-        course.returning.extend_from_slice(&reissued);
         let version = course.head.version;
         self.outbox.push(Output::Adopt { fragment, version, pending, reissued });
     }
 
-    /// The island has read what it was told to take back: those payloads may go.
+    /// The island's parameters hold this version now.
     pub(super) fn adopted(&mut self, fragment: FragmentId, version: Version) {
-        let Some(course) = self.courses.get_mut(fragment.index()) else { return };
-        course.adopted = version;
-        if !course.returning.is_empty() {
-            let mut payloads = std::mem::take(&mut course.returning);
-            let needed = &self.references;
-            payloads.retain(|it| !needed.contains_key(it) && !course.still_needs(it));
-            let through = course.chain.base();
-            let own_through = course.forget_signed();
-            self.outbox.push(Output::Prune { fragment, through, own_through, payloads });
+        if let Some(course) = self.courses.get_mut(fragment.index()) {
+            course.adopted = version;
         }
+    }
+
+    /// A new contribution holds what had returned before it: those payloads may go.
+    fn forget_returned(&mut self, fragment: FragmentId) {
+        let course = &mut self.courses[fragment.index()];
+        let returned = std::mem::take(&mut course.returning);
+        // What returned while the capture was under way still waits.
+        if course.returns.iter().any(|it| it.own.is_some()) {
+            self.persist_waiting(fragment);
+        }
+        if returned.is_empty() {
+            return;
+        }
+        let (course, needed) = (&mut self.courses[fragment.index()], &self.references);
+        let mut payloads: Vec<ContentId> = returned.iter().map(|it| it.payload).collect();
+        payloads.retain(|it| !needed.contains_key(it) && !course.still_needs(it));
+        let through = course.chain.base();
+        course.forget_signed();
+        let own_through = course.own_through();
+        self.outbox.push(Output::Prune { fragment, through, own_through, payloads });
     }
 
     /// A contribution came or went: trails may differ, and so may the head.

@@ -1,7 +1,7 @@
 //! After every input: let each fragment that is awake go as far as it can.
 
 use crate::chain::HistoryEntry;
-use crate::engine::course::Job;
+use crate::engine::course::{Job, Own};
 use crate::engine::{Engine, Output, Record, Report};
 use crate::frontier::{FrontierEntry, Standing};
 use crate::id::{ContentId, FragmentId, NodeId, RoundId, Version};
@@ -69,14 +69,15 @@ impl Engine {
         let entry = HistoryEntry { digest, ..entry };
         course.job = None;
         course.awake = true;
-        if let Some(own) = course.own.get(&version).cloned() {
-            if entry.cut.contains(&own.id) {
-                course.tokens.settled.merged += own.tokens();
-            } else {
-                course.own.remove(&version);
-                course.reissue(own);
-            }
+        let own = course.own.get(&version);
+        let merged = own.filter(|own| entry.cut.contains(&own.id)).map(Own::tokens);
+        if let Some(tokens) = merged {
+            course.tokens.settled.merged += tokens;
+        } else if let Some(own) = course.own.remove(&version) {
+            course.reissue(own);
+            self.persist_waiting(fragment);
         }
+        let course = &mut self.courses[fragment.index()];
         course.chain.push(entry.clone());
         let settled = course.tokens.settled;
         // The cut may have changed while the driver folded; then what follows is folded again.
@@ -84,6 +85,13 @@ impl Engine {
         self.outbox.push(Output::Persist(Record::Stable { fragment, entry, settled }));
         self.report(Report::Stable { fragment, version, forced });
         self.prune(fragment);
+    }
+
+    /// Remembers which own contributions wait to be captured again.
+    pub(super) fn persist_waiting(&mut self, fragment: FragmentId) {
+        let returns = &self.courses[fragment.index()].returns;
+        let own = returns.iter().filter_map(|it| Some(it.own.as_ref()?.id)).collect();
+        self.outbox.push(Output::Persist(Record::Waiting { fragment, own }));
     }
 
     /// Forgets what is below the base, except own contributions that may return.
@@ -108,8 +116,9 @@ impl Engine {
         // Two captures may have given the same bytes.
         let needed = &self.references;
         payloads.retain(|payload| !needed.contains_key(payload) && !course.still_needs(payload));
-        let own_through = course.forget_signed();
-        course.own = course.own.split_off(&(own_through + 1));
+        let floor = course.forget_signed();
+        course.own = course.own.split_off(&(floor + 1));
+        let own_through = course.own_through();
         self.receipts.retain(|round, _| round.fragment != fragment || round.number > through);
         self.drop_candidates(|round, _| round.fragment == fragment && round.number <= through);
         self.outbox.push(Output::Prune { fragment, through, own_through, payloads });

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use atoll_protocol::contribution::Header;
 use atoll_protocol::engine::{FragmentStatus, Input, Output, Record};
-use atoll_protocol::id::{ContentId, ContributionId, FragmentId, RoundId};
+use atoll_protocol::id::{ContentId, ContributionId, FragmentId, RoundId, Version};
 
 use super::lineage::Lineage;
 use super::{Checker, Event, NodeIndex, World, fragments, settled, shares_key};
@@ -40,6 +40,9 @@ struct Contribution {
     /// Its content came back to fresh. From then on its tokens count in the next contribution,
     /// also if a history that holds this one survives in the end.
     again: Again,
+    /// Survivors remember neither its round nor any that this node has: it cannot tell whether
+    /// it was merged.
+    unknowable: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +126,12 @@ impl Accounting {
         node: NodeIndex,
         output: &Output,
     ) -> Result<(), String> {
+        if let Output::Persist(Record::Installed { history, .. }) = output {
+            let (base, _) = self.lineage.base(node, history.fragment);
+            if base < history.root {
+                self.own(node, history.fragment).away_too_long(history.root);
+            }
+        }
         self.lineage.observe(node, output, world.genesis().merge.weight_cap);
         match output {
             Output::Persist(Record::Contribution(signed))
@@ -248,20 +257,20 @@ impl Accounting {
             return Ok(());
         };
         let contents: BTreeSet<ContributionId> = contents.into_iter().collect();
-        let tokens: u64 = self
-            .own(node, fragment)
-            .contributions
-            .iter()
-            .filter(|it| it.again == Again::No && contents.contains(&it.id))
-            .map(|contribution| contribution.tokens)
-            .sum();
+        let (mut known, mut unknowable) = (0, 0);
+        for it in &self.own(node, fragment).contributions {
+            if it.again == Again::No && contents.contains(&it.id) {
+                *if it.unknowable { &mut unknowable } else { &mut known } += it.tokens;
+            }
+        }
         self.checks += 1;
-        if tokens == status.fates.merged {
+        let merged = status.fates.merged;
+        if (known..=known + unknowable).contains(&merged) {
             return Ok(());
         }
         Err(format!(
-            "node {node} counts {} merged tokens of {fragment}, the history holds {tokens}",
-            status.fates.merged
+            "node {node} counts {merged} merged tokens of {fragment}, the history holds {known} \
+             and {unknowable} that it cannot know of"
         ))
     }
 }
@@ -278,8 +287,22 @@ impl Own {
                 contribution.again = Again::In(id);
             }
         }
-        let (tokens, dropped, again) = (header.tokens, false, Again::No);
-        self.contributions.push(Contribution { id, payload, round, tokens, dropped, again });
+        self.contributions.push(Contribution {
+            id,
+            payload,
+            round,
+            tokens: header.tokens,
+            dropped: false,
+            again: Again::No,
+            unknowable: false,
+        });
+    }
+
+    /// The history installed remembers nothing at or below `root`.
+    fn away_too_long(&mut self, root: Version) {
+        for contribution in &mut self.contributions {
+            contribution.unknowable |= contribution.round.number <= root;
+        }
     }
 
     /// These payloads come back; of two that are equal the later, which is not merged yet.

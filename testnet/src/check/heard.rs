@@ -127,8 +127,11 @@ impl Heard {
 
     fn goodbye(&mut self, node: NodeIndex, bytes: &[u8]) {
         let Ok(Message::Goodbye(goodbye)) = Message::decode(bytes) else { return };
+        let order = (goodbye.body.incarnation, goodbye.body.sequence);
         let peer = self.peers.get_mut(&node).and_then(|peers| peers.get_mut(&goodbye.body.node));
-        if let Some(peer) = peer {
+        // A frontier that was sent before the goodbye may arrive after it.
+        if let Some(peer) = peer.filter(|peer| order > peer.order) {
+            peer.order = order;
             peer.gone = true;
         }
     }

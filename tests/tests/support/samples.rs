@@ -94,10 +94,11 @@ pub(crate) fn records() -> Vec<Record> {
         Record::Contribution(header(1)),
         Record::Closed(RoundId { fragment: FragmentId(1), number: 42 }),
         Record::Stable { fragment: FragmentId(1), entry: entry(1), settled },
-        Record::Installed { history: history(), settled, returns: vec![ContributionId([9; 32])] },
+        Record::Installed { history: history(), settled },
         Record::Evidence(evidence()),
         Record::Invite(invite()),
         Record::Revocation(revocation()),
+        Record::Waiting { fragment: FragmentId(1), own: vec![ContributionId([9; 32])] },
     ]
 }
 
@@ -130,6 +131,7 @@ pub(crate) fn record_index(record: &Record) -> usize {
         Record::Evidence(_) => 4,
         Record::Invite(_) => 5,
         Record::Revocation(_) => 6,
+        Record::Waiting { .. } => 7,
     }
 }
 
@@ -241,8 +243,16 @@ pub(crate) const MESSAGES: [&str; 12] = [
 ];
 
 /// Names of the kinds of record.
-pub(crate) const RECORDS: [&str; 7] =
-    ["contribution", "closed", "stable", "installed", "evidence", "invite", "revocation"];
+pub(crate) const RECORDS: [&str; 8] = [
+    "contribution",
+    "closed",
+    "stable",
+    "installed",
+    "evidence",
+    "invite",
+    "revocation",
+    "waiting",
+];
 
 const RUN: RunId = RunId([7; 32]);
 

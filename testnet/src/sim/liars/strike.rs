@@ -47,8 +47,7 @@ impl Liar {
             Attack::Bomb => vec![self.contribute(seen, bomb(&good))],
             Attack::TokenInflation => {
                 let tokens = if seen.round.is_multiple_of(2) { u64::MAX } else { 1 << 40 };
-                let header = Header { tokens, ..self.header(seen, good) };
-                vec![self.announce(header)]
+                vec![self.announce(Header { tokens, ..self.copied(seen) })]
             }
             Attack::WrongLength => self.wrong_length(seen, &good),
             Attack::Withholding => {
@@ -58,7 +57,7 @@ impl Liar {
             Attack::OutOfRange => self.out_of_range(seen, good),
             Attack::BadEvidence => {
                 let bytes = false_evidence(&self.part.key, self.run, seen);
-                vec![Act::Publish(bytes), self.contribute(seen, good)]
+                vec![Act::Publish(bytes), self.announce(self.copied(seen))]
             }
             Attack::NotOnRoster => {
                 let mut secret = [0x77; 32];
@@ -74,7 +73,7 @@ impl Liar {
             | Attack::LyingFrontier
             | Attack::FalseHistory
             | Attack::PoisonedSnapshot
-            | Attack::Replay => vec![self.contribute(seen, good)],
+            | Attack::Replay => vec![self.announce(self.copied(seen))],
         }
     }
 
@@ -159,6 +158,11 @@ impl Liar {
         }
         let history = self.false_history(&fragment);
         vec![Act::Send { to, bytes: Message::History(history).encode() }]
+    }
+
+    /// Another island's work as one's own: good content, so that only the lie itself does harm.
+    fn copied(&self, seen: &Header) -> Header {
+        Header { author: self.part.key.node(), ..*seen }
     }
 
     fn contribute(&mut self, seen: &Header, payload: Vec<u8>) -> Act {
