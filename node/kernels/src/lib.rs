@@ -1,4 +1,20 @@
 //! The arithmetic of training on a plain CPU: functions on slices, forwards and backwards.
 //!
-//! Nothing here allocates, spawns or knows a model. Vector units (AVX2, AVX-512, NEON) are picked
-//! at run time, so one binary serves every machine of its architecture.
+//! Nothing here spawns or knows a model, and nothing allocates but the matrix product, which packs
+//! its operands. Vector units (AVX2, AVX-512, NEON) are picked at run time, so one binary serves
+//! every machine of its architecture. Sums are taken in a fixed order: on one machine the same
+//! input always gives the same bits.
+
+pub mod adamw;
+pub mod attention;
+pub mod cross_entropy;
+pub mod embedding;
+pub mod matrix;
+pub mod muon;
+pub mod norm;
+pub mod rope;
+pub mod swiglu;
+mod vector;
+
+#[cfg(test)]
+mod reference;

@@ -1,0 +1,71 @@
+//! The gradient of a step in the making: one part for each thread.
+
+use std::sync::Arc;
+
+use super::threads::Threads;
+
+/// The summed gradient of all tokens since the last step, one part for each thread.
+#[derive(Debug)]
+pub struct Gradients {
+    parts: Vec<Vec<f32>>,
+    threads: Arc<Threads>,
+    tokens: usize,
+    finite: bool,
+}
+
+impl Gradients {
+    pub(super) fn new(elements: usize, threads: Arc<Threads>) -> Self {
+        let parts = (0..threads.count()).map(|_| vec![0.0; elements]).collect();
+        Self { parts, threads, tokens: 0, finite: true }
+    }
+
+    /// Number of parameters.
+    pub fn elements(&self) -> usize {
+        self.parts.first().map_or(0, Vec::len)
+    }
+
+    /// Tokens learned from since the last step.
+    pub fn tokens(&self) -> usize {
+        self.tokens
+    }
+
+    /// The mean gradient per token, gathered: for comparisons, not for training.
+    pub fn mean(&self) -> Vec<f32> {
+        let scale = 1.0 / self.tokens.max(1) as f32;
+        let mut mean = vec![0.0; self.elements()];
+        for part in &self.parts {
+            mean.iter_mut().zip(part).for_each(|(sum, value)| *sum += value);
+        }
+        mean.iter_mut().for_each(|value| *value *= scale);
+        mean
+    }
+
+    /// Forgets everything since the last step.
+    pub fn clear(&mut self) {
+        for part in &mut self.parts {
+            part.fill(0.0);
+        }
+        self.begin();
+    }
+
+    /// Counts tokens whose gradient was added, and whether their loss was a number.
+    pub(super) fn learned(&mut self, tokens: usize, finite: bool) {
+        self.tokens += tokens;
+        self.finite &= finite;
+    }
+
+    /// Counts from zero, after the optimiser has cleared the parts.
+    pub(super) fn begin(&mut self) {
+        self.tokens = 0;
+        self.finite = true;
+    }
+
+    /// Whether every loss so far was a number.
+    pub(super) fn finite(&self) -> bool {
+        self.finite
+    }
+
+    pub(super) fn parts(&mut self) -> (&Threads, &mut [Vec<f32>]) {
+        (&self.threads, &mut self.parts)
+    }
+}

@@ -1,0 +1,228 @@
+//! The inner optimiser: AdamW for everything, or Muon for matrices and AdamW for the rest.
+
+mod job;
+pub mod moments;
+pub mod settings;
+
+use atoll_kernels::adamw::{AdamW, square_norm};
+use atoll_kernels::muon::Muon;
+use atoll_protocol::genesis::TensorKind;
+use thiserror::Error;
+
+use self::job::{Job, Rule};
+use self::moments::Moments;
+use self::settings::{Method, Settings};
+use super::gradients::Gradients;
+use super::threads::Threads;
+use crate::island::layout::{Layout, Place};
+
+/// The inner optimiser and its moments.
+#[derive(Debug)]
+pub struct Optimiser {
+    settings: Settings,
+    tensors: Vec<Tensor>,
+    moments: Moments,
+    /// Scratch of Muon, one for each thread.
+    scratch: Vec<Vec<f32>>,
+    /// Squares of the gradient, a piece at a time, so that their sum never depends on timing.
+    squares: Vec<f64>,
+}
+
+impl Optimiser {
+    /// An optimiser with empty moments.
+    pub fn new(layout: &Layout, settings: Settings) -> Self {
+        let mut order: Vec<usize> = (0..layout.tensors().len()).collect();
+        order.sort_by_key(|&index| layout.tensors()[index].range.start);
+        let tensor = |index: usize| Tensor::new(index, &layout.tensors()[index], &settings);
+        Self {
+            settings,
+            tensors: order.into_iter().map(tensor).collect(),
+            moments: Moments::empty(layout),
+            scratch: Vec::new(),
+            squares: vec![0.0; layout.elements().div_ceil(PIECE)],
+        }
+    }
+
+    /// Takes one step with the mean gradient per token, clears the gradients, and returns the
+    /// norm of that mean before clipping.
+    ///
+    /// If the loss or the gradient is no number, parameters and moments stay as they are.
+    ///
+    /// # Panics
+    /// If parameters, gradients and moments are of different layouts.
+    pub fn step(
+        &mut self,
+        parameters: &mut [f32],
+        gradients: &mut Gradients,
+        learning_rate: f32,
+    ) -> Result<f32, NotFinite> {
+        assert_eq!(parameters.len(), self.moments.first.len(), "parameters of another layout");
+        assert_eq!(parameters.len(), gradients.elements(), "gradients of another layout");
+        if gradients.tokens() == 0 {
+            return Ok(0.0);
+        }
+        let norm = self.norm(gradients);
+        if !norm.is_finite() || !gradients.finite() {
+            gradients.clear();
+            return Err(NotFinite { norm });
+        }
+        let clip = if norm > self.settings.clip { self.settings.clip / norm } else { 1.0 };
+        let scale = clip / gradients.tokens() as f32;
+        self.run(parameters, gradients, learning_rate, scale);
+        gradients.begin();
+        Ok(norm)
+    }
+
+    /// The numbers that a checkpoint keeps.
+    pub fn moments(&self) -> &Moments {
+        &self.moments
+    }
+
+    /// The numbers that a checkpoint keeps, to be set; lengths must stay as they are.
+    pub fn moments_mut(&mut self) -> &mut Moments {
+        &mut self.moments
+    }
+
+    /// The settings it was made with.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Norm of the mean gradient per token.
+    fn norm(&mut self, gradients: &mut Gradients) -> f32 {
+        let (len, tokens) = (gradients.elements(), gradients.tokens());
+        let (threads, parts) = gradients.parts();
+        let parts = &*parts;
+        let share = self.squares.len().div_ceil(threads.count()).max(1);
+        let mut shares: Vec<_> = self.squares.chunks_mut(share).enumerate().collect();
+        threads.run(&mut shares, |(index, squares)| {
+            for (piece, square) in squares.iter_mut().enumerate() {
+                let start = (*index * share + piece) * PIECE;
+                let end = (start + PIECE).min(len);
+                let pieces: Vec<&[f32]> = parts.iter().map(|part| &part[start..end]).collect();
+                *square = square_norm(&pieces);
+            }
+        });
+        narrow(self.squares.iter().sum::<f64>().sqrt() / tokens as f64)
+    }
+
+    fn run(
+        &mut self,
+        parameters: &mut [f32],
+        gradients: &mut Gradients,
+        learning_rate: f32,
+        scale: f32,
+    ) {
+        let (threads, parts) = gradients.parts();
+        self.make_room(threads);
+        let Moments { first, second, steps } = &mut self.moments;
+        let mut rest = Job {
+            parameters,
+            first,
+            second,
+            gradients: parts.iter_mut().map(Vec::as_mut_slice).collect(),
+            rule: Rule::Nothing,
+        };
+        let mut loads: Vec<(usize, Vec<Job<'_>>)> = Vec::new();
+        loads.resize_with(threads.count(), Default::default);
+        for tensor in &self.tensors {
+            steps[tensor.index] += 1;
+            let rule = tensor.rule(&self.settings, steps[tensor.index], learning_rate, scale);
+            for piece in tensor.pieces() {
+                let job = rest.split_off(piece, rule);
+                // The least loaded thread takes the next piece: who computes it changes no bit.
+                let (load, jobs) =
+                    loads.iter_mut().min_by_key(|(load, _)| *load).expect("there is a thread");
+                *load += tensor.cost * job.parameters.len();
+                jobs.push(job);
+            }
+        }
+        let mut work: Vec<_> = loads.into_iter().zip(&mut self.scratch).collect();
+        threads.run(&mut work, |((_, jobs), scratch)| {
+            jobs.iter_mut().for_each(|job| job.run(scratch));
+        });
+    }
+
+    /// Gives each thread the scratch that the largest matrix needs.
+    fn make_room(&mut self, threads: &Threads) {
+        let room = self.tensors.iter().map(|tensor| tensor.scratch).max().unwrap_or(0);
+        self.scratch.resize_with(threads.count(), || vec![0.0; room]);
+    }
+}
+
+/// The loss or the gradient is no number any more; the step was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Error)]
+#[error("the gradient's norm is {norm}, or the loss is no number: the step was not taken")]
+pub struct NotFinite {
+    /// What the norm was.
+    pub norm: f32,
+}
+
+/// What the optimiser knows about one tensor.
+#[derive(Debug)]
+struct Tensor {
+    /// Its number in name order.
+    index: usize,
+    len: usize,
+    rows: usize,
+    muon: bool,
+    decays: bool,
+    /// Length of the scratch it needs.
+    scratch: usize,
+    /// Work for each of its elements, compared with AdamW's.
+    cost: usize,
+}
+
+impl Tensor {
+    fn new(index: usize, place: &Place, settings: &Settings) -> Self {
+        let matrix = place.kind == TensorKind::Matrix && place.shape.len() == 2;
+        let muon = matrix && settings.method == Method::Muon;
+        let rows = place.shape.first().copied().unwrap_or(1);
+        let (len, columns) = (place.range.len(), place.range.len() / rows.max(1));
+        Self {
+            index,
+            len,
+            rows,
+            muon,
+            decays: place.kind != TensorKind::Vector,
+            scratch: if muon { Muon::scratch(rows, columns) } else { 0 },
+            cost: if muon { rows.min(columns) } else { 1 },
+        }
+    }
+
+    /// Lengths of the pieces that may be worked on apart.
+    fn pieces(&self) -> impl Iterator<Item = usize> {
+        let piece = if self.muon { self.len.max(1) } else { PIECE };
+        let len = self.len;
+        (0..len).step_by(piece).map(move |start| piece.min(len - start))
+    }
+
+    fn rule(&self, settings: &Settings, steps: u64, learning_rate: f32, scale: f32) -> Rule {
+        // Moments of a few steps say little yet: what is built on them is damped.
+        let warm = (steps as f32 / settings.warm_up.max(1) as f32).min(1.0);
+        let learning_rate = learning_rate * warm;
+        let weight_decay = if self.decays { settings.weight_decay } else { 0.0 };
+        if self.muon {
+            let decay = settings.momentum;
+            let step = Muon { learning_rate, decay, weight_decay, gradient_scale: scale };
+            return Rule::Muon(step, self.rows);
+        }
+        Rule::AdamW(AdamW {
+            learning_rate,
+            first_decay: settings.first_decay,
+            second_decay: settings.second_decay,
+            epsilon: settings.epsilon,
+            weight_decay,
+            steps,
+            gradient_scale: scale,
+        })
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "rounding is what is wanted")]
+fn narrow(value: f64) -> f32 {
+    value as f32
+}
+
+/// Elements that one thread works on at a time.
+const PIECE: usize = 1 << 16;
