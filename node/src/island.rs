@@ -4,6 +4,7 @@
 //! fragment after fragment ([`layout::Layout`]), so that a fragment is one slice and the core's
 //! account works on it in place.
 
+pub mod data;
 pub mod layout;
 pub mod shape;
 

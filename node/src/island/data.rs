@@ -1,0 +1,3 @@
+//! What an island trains on.
+
+pub mod generated;
