@@ -5,6 +5,7 @@
 //! account works on it in place.
 
 pub mod cpu;
+pub mod data;
 pub mod layout;
 pub mod shape;
 
