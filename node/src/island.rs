@@ -4,6 +4,8 @@
 //! fragment after fragment ([`layout::Layout`]), so that a fragment is one slice and the core's
 //! account works on it in place.
 
+pub mod device;
+pub mod hugging_face;
 pub mod layout;
 pub mod shape;
 
