@@ -6,6 +6,8 @@
 
 pub mod cpu;
 pub mod data;
+pub mod device;
+pub mod hugging_face;
 pub mod layout;
 pub mod shape;
 
