@@ -61,8 +61,7 @@ impl Engine {
             return Verdict::Ignore;
         }
         let course = &self.courses[header.fragment.index()];
-        let own = course.own.get(&header.round).is_some_and(|own| own.id == header.id());
-        if header.author == self.me && !own {
+        if header.author == self.me && course.is_foreign(header.round, &header.id()) {
             self.same_key();
         }
         if self.crowded(header.round_id()) {

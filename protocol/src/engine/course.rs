@@ -1,6 +1,6 @@
 //! The course of one fragment on this node: stable chain, closed rounds, head, own tokens.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::chain::{Chain, HistoryEntry};
 use crate::contribution::Header;
@@ -40,8 +40,8 @@ pub(super) struct Course {
     pub(super) adopted: Version,
     /// Own contributions by round, kept past stability as far as they may be issued again.
     pub(super) own: BTreeMap<Version, Own>,
-    /// Rounds above the signed floor that our key signed for, whatever became of it since.
-    pub(super) signed: BTreeSet<Version>,
+    /// What our key signed for rounds above the signed floor, whatever became of it since.
+    pub(super) signed: BTreeMap<Version, ContributionId>,
     /// The payload captured last, also when its contribution is long forgotten.
     pub(super) last_capture: Option<ContentId>,
     /// Own content that is to be captured again. It stays pending until then: a history that
@@ -164,7 +164,7 @@ impl Course {
             capture: None,
             adopted: 0,
             own: BTreeMap::new(),
-            signed: BTreeSet::new(),
+            signed: BTreeMap::new(),
             last_capture: None,
             returns: Vec::new(),
             orphans: Vec::new(),
@@ -234,7 +234,12 @@ impl Course {
 
     /// Whether our key may have signed for a round before.
     pub(super) fn may_have_signed(&self, round: Version) -> bool {
-        round <= self.tokens.settled.signed_floor || self.signed.contains(&round)
+        round <= self.tokens.settled.signed_floor || self.signed.contains_key(&round)
+    }
+
+    /// Whether a contribution under our key is none that we signed, as far as we remember.
+    pub(super) fn is_foreign(&self, round: Version, id: &ContributionId) -> bool {
+        round > self.tokens.settled.signed_floor && self.signed.get(&round) != Some(id)
     }
 
     /// Forgets what was signed for rounds that the chain no longer speaks of; they are never

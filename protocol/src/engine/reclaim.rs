@@ -4,7 +4,7 @@ use crate::chain::Chain;
 use crate::contribution::Header;
 use crate::crypto::Signed;
 use crate::engine::course::{Course, Own, Return};
-use crate::id::{Trail, Version};
+use crate::id::{ContributionId, Trail, Version};
 
 /// What an installed snapshot replaced.
 pub(super) struct Old {
@@ -49,10 +49,10 @@ impl Course {
                     reclaimed.reissued += u32::from(own.kept);
                     self.reissue(own);
                 }
+                // Its round is open again, but its content is gone.
+                None if !own.kept => self.reissue(own),
                 None => {
-                    // Its round is open again. Without its payload we cannot offer it, but a
-                    // peer may.
-                    if was_settled && own.kept {
+                    if was_settled {
                         reclaimed.offered.push(own.signed.clone());
                     }
                     self.own.insert(round, own);
@@ -85,6 +85,19 @@ impl Course {
         } else {
             self.tokens.settled.orphaned += tokens;
             self.orphans.push(own);
+        }
+    }
+
+    /// A round became stable: an own contribution that was given up may be in it, because a peer
+    /// still had it.
+    pub(super) fn recover(&mut self, cut: &[ContributionId]) {
+        let (found, lost) = std::mem::take(&mut self.orphans)
+            .into_iter()
+            .partition::<Vec<Own>, _>(|own| cut.contains(&own.id));
+        self.orphans = lost;
+        for own in found {
+            self.tokens.settled.orphaned -= own.tokens();
+            self.settle_own(own);
         }
     }
 

@@ -115,7 +115,7 @@ impl Engine {
             // More tokens than we can have trained: another node signed it with our key.
             if header.author == self.me && header.tokens <= TOKENS_MAX {
                 course.last_capture = Some(header.payload);
-                course.signed.insert(header.round);
+                course.signed.insert(header.round, header.id());
                 let kept = header.round + self.config.genesis.rounds.horizon > base;
                 let own = Own { id: header.id(), signed, kept };
                 let waits = waiting[header.fragment.index()].contains(&own.id);

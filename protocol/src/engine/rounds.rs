@@ -131,7 +131,7 @@ impl Engine {
         let own = Own { id, signed: signed.clone(), kept: true };
         let course = &mut self.courses[fragment.index()];
         course.last_capture = Some(payload);
-        course.signed.insert(number);
+        course.signed.insert(number, id);
         course.own.insert(number, own);
         if let Some(verified) = signed.clone().verify(self.run) {
             self.admit(verified);

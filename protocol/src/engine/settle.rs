@@ -78,6 +78,7 @@ impl Engine {
             self.persist_waiting(fragment);
         }
         let course = &mut self.courses[fragment.index()];
+        course.recover(&entry.cut);
         course.chain.push(entry.clone());
         let settled = course.tokens.settled;
         // The cut may have changed while the driver folded; then what follows is folded again.

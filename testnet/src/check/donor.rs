@@ -1,9 +1,10 @@
 //! A node that is not caught up never donates, never closes a round, never contributes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use atoll_protocol::engine::{CloseReason, Output, Record, Report};
 use atoll_protocol::frontier::Standing;
+use atoll_protocol::id::ContributionId;
 
 use super::{Checker, Event, NodeIndex, World, shares_key};
 
@@ -12,6 +13,8 @@ use super::{Checker, Event, NodeIndex, World, shares_key};
 pub struct Donor {
     /// Each node's standing at this place in its stream of outputs.
     standings: BTreeMap<NodeIndex, Standing>,
+    /// Contributions whose authors wrote them down before.
+    signed: BTreeSet<ContributionId>,
     checks: u64,
 }
 
@@ -60,8 +63,11 @@ impl Donor {
         let standing = self.standings.get(&node).copied().unwrap_or(Standing::Joining);
         let own = world.node_id(node);
         let what = match output {
+            // One that was signed long ago may come back through a peer.
             Output::Persist(Record::Contribution(signed))
-                if signed.body.author == own && !shares_key(world, node) =>
+                if signed.body.author == own
+                    && !shares_key(world, node)
+                    && self.signed.insert(signed.body.id()) =>
             {
                 self.checks += 1;
                 (standing != Standing::CaughtUp).then(|| {

@@ -61,6 +61,10 @@ impl Simulation<'_> {
             Output::Prune { fragment, through, own_through, payloads } => {
                 let node = &mut self.world.nodes[node];
                 node.disk.prune(node.id, fragment, through, own_through, &payloads);
+                let running = node.running.as_mut();
+                if let Some(island) = running.and_then(|running| running.island.as_mut()) {
+                    island.forget(fragment, &payloads);
+                }
             }
             Output::Report(report) => self.world.tally.report(node, &report),
         }

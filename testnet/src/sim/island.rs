@@ -187,6 +187,12 @@ impl Island {
         Ok(())
     }
 
+    /// The content of these own payloads is gone: should they ever leave the outer state, nobody
+    /// can bring them back.
+    pub(super) fn forget(&mut self, fragment: FragmentId, payloads: &[ContentId]) {
+        self.parts[fragment.index()].shadow.forget(payloads);
+    }
+
     /// How far local is from outer + what the shadow says is not merged.
     pub(super) fn conservation(&self, shared: &Shared, fragment: FragmentId) -> Option<f64> {
         let part = self.parts.get(fragment.index())?;

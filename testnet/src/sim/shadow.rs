@@ -78,6 +78,13 @@ impl Shadow {
         self.scale = self.scale.max(norm);
     }
 
+    /// The content of these payloads is gone for good.
+    pub(super) fn forget(&mut self, payloads: &[ContentId]) {
+        for payload in payloads {
+            self.contents.remove(payload);
+        }
+    }
+
     /// A version was adopted, and the parameters are `local` now.
     pub(super) fn adopted(&mut self, known: &Known, local: &[f32]) {
         let before = std::mem::replace(&mut self.contained, known.contained.clone());
