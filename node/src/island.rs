@@ -4,11 +4,16 @@
 //! fragment after fragment ([`layout::Layout`]), so that a fragment is one slice and the core's
 //! account works on it in place.
 
+mod checkpoint;
+mod compute;
 pub mod cpu;
 pub mod data;
 pub mod device;
+pub mod exchange;
 pub mod hugging_face;
 pub mod layout;
+pub mod learner;
+pub mod sampler;
 pub mod shape;
 
 use std::path::Path;
@@ -87,6 +92,26 @@ pub enum IslandError {
         source: std::io::Error,
     },
     /// The device failed or has not enough memory.
-    #[error("the device failed: {0}")]
+    #[error("{0}")]
     Device(String),
+    /// The CPU cannot train this model.
+    #[error(transparent)]
+    Cpu(#[from] cpu::error::CpuError),
+    /// The data cannot be used.
+    #[error("{0}\nhint: {hint}", hint = .0.hint())]
+    Data(#[from] data::DataError),
+    /// Only the owner of a custom model knows how it computes.
+    #[error("the run's model is custom: this program cannot train it by itself")]
+    Custom,
+    /// Parameters of another model.
+    #[error("{given} parameters for a model that has {wanted}")]
+    Parameters {
+        /// How many there are.
+        given: usize,
+        /// How many the model has.
+        wanted: usize,
+    },
+    /// The run has no such fragment.
+    #[error("the run has no fragment {0}")]
+    NoFragment(FragmentId),
 }

@@ -1,49 +1,36 @@
 //! `atoll`: the node's command line.
 
-mod genesis_check;
+mod cli;
+mod command;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
 
-/// A node of Atoll: peer-to-peer Decoupled DiLoCo.
-///
-/// This version has no network yet: it checks genesis files and does nothing else. Whole swarms
-/// run in the simulator: `cargo testnet up`.
-#[derive(Debug, Parser)]
-#[command(name = "atoll", version, arg_required_else_help = false)]
-struct Arguments {
-    #[command(subcommand)]
-    task: Option<Task>,
-}
-
-#[derive(Debug, Subcommand)]
-enum Task {
-    /// Work with the description that a run's nodes share.
-    #[command(subcommand)]
-    Genesis(GenesisTask),
-}
-
-#[derive(Debug, Subcommand)]
-enum GenesisTask {
-    /// Read a genesis, say what is wrong with it or what run it describes.
-    Check {
-        /// The TOML file.
-        file: PathBuf,
-    },
-}
+use cli::{Arguments, GenesisTask, Task};
 
 fn main() -> ExitCode {
     // Wrong usage ends here, with clap's own message and exit code 2.
-    match Arguments::parse().task {
-        Some(Task::Genesis(GenesisTask::Check { file })) => genesis_check::run(&file),
-        None => {
-            eprintln!(
-                "error: this version of atoll has no network yet, so there is no node to start\n\
-                 hint: `cargo testnet up` runs a whole swarm in the simulator, and \
-                 `atoll --help` tells what else there is"
-            );
+    let Some(task) = Arguments::parse().task else {
+        eprintln!(
+            "error: this version of atoll has no network yet, so there is no node to start\n\
+             hint: `atoll train` trains one island alone, `cargo testnet up` runs a whole swarm \
+             in the simulator, and `atoll --help` tells what else there is"
+        );
+        return ExitCode::from(2);
+    };
+    let outcome = match &task {
+        Task::Genesis(GenesisTask::Check { file }) => return command::genesis_check::run(file),
+        Task::Train(options) => command::train::run(options),
+        Task::Eval(options) => command::eval::run(options),
+        Task::Sample(options) => command::sample::run(options),
+        Task::Export(options) => command::export::run(options),
+        Task::Import(options) => command::import::run(options),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
             ExitCode::from(2)
         }
     }

@@ -1,0 +1,33 @@
+//! `atoll export`: the trained model as a Hugging Face folder.
+
+use atoll_node::island::device::DeviceChoice;
+use atoll_node::island::hugging_face::{self, ExportTokenizer};
+
+use super::failure::Failure;
+use super::folder::{BYTE, Folder};
+use super::island;
+use crate::cli::{ExportOptions, Place};
+
+/// Writes the folder.
+pub(crate) fn run(options: &ExportOptions) -> Result<(), Failure> {
+    let folder = Folder::new(&options.dir);
+    let dir = options.dir.clone();
+    let place = Place { dir, device: DeviceChoice::Cpu, threads: Some(1) };
+    let learner = island::trained(&folder, &place, None, None)?;
+    let genesis = learner.genesis();
+    let files = [folder.tokenizer_file()];
+    let tokenizer = if genesis.data.tokenizer == BYTE {
+        ExportTokenizer::Byte
+    } else {
+        ExportTokenizer::Files(&files)
+    };
+    let parameters = learner.parameters()?;
+    hugging_face::export(&options.to, &genesis.model, learner.layout(), &parameters, tokenizer)?;
+    eprintln!(
+        "{}: {} parameters after {} steps, for transformers' LlamaForCausalLM",
+        options.to.display(),
+        parameters.len(),
+        learner.steps()
+    );
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! Why a task ends with exit code 2: something to tell the person who asked for it.
+
+use std::fmt;
+use std::path::Path;
+
+use atoll_node::island::IslandError;
+use atoll_node::island::data::DataError;
+use atoll_node::island::device::DeviceError;
+use atoll_node::island::hugging_face::HuggingFaceError;
+use atoll_protocol::genesis::GenesisError;
+
+/// A message, with a hint in it where a person can do something.
+#[derive(Debug)]
+pub(crate) struct Failure(String);
+
+impl Failure {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+
+    /// The same message with what to do about it.
+    pub(crate) fn hint(self, hint: &str) -> Self {
+        Self(format!("{}\nhint: {hint}", self.0))
+    }
+
+    /// Wraps what the system said about `path`.
+    pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        move |error| Self(format!("{}: {error}", path.display()))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<DataError> for Failure {
+    fn from(error: DataError) -> Self {
+        Self::new(error.to_string()).hint(error.hint())
+    }
+}
+
+impl From<IslandError> for Failure {
+    fn from(error: IslandError) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+impl From<DeviceError> for Failure {
+    fn from(error: DeviceError) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+impl From<HuggingFaceError> for Failure {
+    fn from(error: HuggingFaceError) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+impl From<GenesisError> for Failure {
+    fn from(error: GenesisError) -> Self {
+        Self::new(error.to_string())
+    }
+}

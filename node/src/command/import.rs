@@ -1,0 +1,62 @@
+//! `atoll import`: begin with a model from elsewhere.
+
+use atoll_node::island::device::DeviceChoice;
+use atoll_node::island::hugging_face;
+use atoll_node::island::layout::Layout;
+use atoll_protocol::crypto::content_id;
+use atoll_protocol::genesis::{Genesis, Model};
+
+use super::failure::Failure;
+use super::folder::{BYTE, Folder, Settings};
+use super::island;
+use crate::cli::{ImportOptions, Place};
+
+/// Makes an island's folder from a model.
+pub(crate) fn run(options: &ImportOptions) -> Result<(), Failure> {
+    let folder = Folder::new(&options.dir);
+    if folder.is_taken() {
+        return Err(Failure::new(format!("{}: an island lives here", options.dir.display()))
+            .hint("name another folder with --dir"));
+    }
+    let imported = hugging_face::import(&options.from)?;
+    let mut genesis = Genesis::new("imported", imported.model);
+    let context = imported.model.context().unwrap_or(SEQUENCE_MAX);
+    genesis.data.sequence = options.sequence.unwrap_or(context.min(SEQUENCE_MAX));
+    genesis.data.batch = options.batch.unwrap_or(genesis.data.batch);
+    genesis.schedule.peak = options.learning_rate;
+    if let Some(text) = &imported.tokenizer {
+        genesis.data.tokenizer = "tokenizer.json".into();
+        genesis.data.tokenizer_content = Some(content_id(text.as_bytes()));
+    } else if !matches!(imported.model, Model::Llama { vocab, .. } if vocab >= BYTES) {
+        return Err(Failure::new("the model has no tokenizer and too few tokens for bytes")
+            .hint("put its tokenizer.json into the folder"));
+    }
+    genesis.validate()?;
+    let data = options.text.data.clone().unwrap_or_else(|| "generated".into());
+    let settings =
+        Settings { data, field: options.text.field.clone(), accumulate: 1, muon: false };
+    let tokenizer = imported.tokenizer.clone();
+    let parameters = imported.into_parameters(&Layout::new(&genesis))?;
+    let parts = parameters.len();
+    folder.create(&genesis, &settings, tokenizer.as_deref())?;
+    let place = Place { dir: options.dir.clone(), device: DeviceChoice::Cpu, threads: Some(1) };
+    let dataset =
+        island::dataset(&folder, &genesis, &settings.data, settings.field.as_deref())?;
+    let mut learner =
+        island::with_parameters(&genesis, &settings, &place, &dataset, parameters)?;
+    folder.save(&mut learner)?;
+    let by = tokenizer.map_or(BYTE, |_| "its own tokenizer");
+    eprintln!(
+        "{}: {parts} parameters, text by {by}\nnext: atoll sample --dir {0}, or atoll train \
+         --resume --dir {0}",
+        options.dir.display()
+    );
+    Ok(())
+}
+
+/// Sequences of an imported model are at most this long unless somebody says otherwise: a step
+/// then fits a laptop's memory and patience.
+const SEQUENCE_MAX: u32 = 512;
+/// Tokens of the byte tokenizer.
+const BYTES: u32 = 256;
+

@@ -1,0 +1,99 @@
+//! The island of a folder, ready to be used.
+
+use std::sync::Arc;
+
+use atoll_node::island::cpu::optimiser::settings::{Method, Settings as Optimiser};
+use atoll_node::island::data::{Dataset, Progress, Source};
+use atoll_node::island::layout::Layout;
+use atoll_node::island::learner::{Choices, Learner};
+use atoll_protocol::genesis::{Genesis, Model};
+use atoll_protocol::id::NodeId;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::failure::Failure;
+use super::folder::{Folder, Settings};
+use crate::cli::Place;
+
+/// Opens the text of a lone island, with a bar while it is tokenized.
+pub(super) fn dataset(
+    folder: &Folder,
+    genesis: &Genesis,
+    data: &str,
+    field: Option<&str>,
+) -> Result<Arc<Dataset>, Failure> {
+    let source = match Source::named(data, field)? {
+        Source::Generated { .. } => Source::Generated { seed: genesis.init_seed },
+        files @ Source::Files(_) => files,
+    };
+    let Model::Llama { vocab, .. } = genesis.model else {
+        return Err(Failure::new("the run's model is custom: only its owner can read its text"));
+    };
+    let tokenizer = folder.tokenizer(genesis)?;
+    let style = ProgressStyle::with_template("reading text {bar:30} {bytes}/{total_bytes} {eta}");
+    let bar = ProgressBar::hidden();
+    bar.set_style(style.expect("a template of known fields"));
+    let mut shown = false;
+    let mut progress = |Progress { done, total }: Progress| {
+        if !shown {
+            bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
+            shown = true;
+        }
+        bar.set_length(total);
+        bar.set_position(done);
+    };
+    let dataset = Dataset::open(&source, tokenizer, vocab, &folder.cache(), &mut progress)?;
+    bar.finish_and_clear();
+    Ok(Arc::new(dataset))
+}
+
+/// An island with the parameters that the run begins with.
+pub(super) fn fresh(
+    genesis: &Genesis,
+    settings: &Settings,
+    place: &Place,
+    dataset: &Arc<Dataset>,
+) -> Result<Learner, Failure> {
+    let parameters = Layout::new(genesis).initial(genesis);
+    with_parameters(genesis, settings, place, dataset, parameters)
+}
+
+/// An island with these parameters.
+pub(super) fn with_parameters(
+    genesis: &Genesis,
+    settings: &Settings,
+    place: &Place,
+    dataset: &Arc<Dataset>,
+    parameters: Vec<f32>,
+) -> Result<Learner, Failure> {
+    let method = if settings.muon { Method::Muon } else { Method::AdamW };
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let choices = Choices {
+        device: place.device.resolve()?,
+        threads: place.threads.unwrap_or(cores),
+        optimiser: Optimiser { method, ..Optimiser::default() },
+        accumulate: settings.accumulate,
+    };
+    Ok(Learner::new(genesis, &ALONE, dataset, &choices, parameters)?)
+}
+
+/// The trained island of a folder, reading `data` instead of what it was trained on if given.
+pub(super) fn trained(
+    folder: &Folder,
+    place: &Place,
+    data: Option<&str>,
+    field: Option<&str>,
+) -> Result<Learner, Failure> {
+    let (genesis, settings) = folder.open()?;
+    let field = if data.is_some() { field } else { settings.field.as_deref() };
+    let dataset = dataset(folder, &genesis, data.unwrap_or(&settings.data), field)?;
+    let mut learner = fresh(&genesis, &settings, place, &dataset)?;
+    let checkpoint = folder.checkpoint().ok_or_else(|| {
+        Failure::new(format!("{}: the island has no checkpoint yet", place.dir.display()))
+            .hint("train it first: `atoll train`")
+    })?;
+    learner.restore_without_place(&checkpoint)?;
+    Ok(learner)
+}
+
+/// The name of an island that has no peers.
+const ALONE: NodeId = NodeId([0; 32]);

@@ -1,0 +1,273 @@
+//! What computes: our own kernels on a plain CPU, or candle on a device.
+
+use atoll_protocol::id::FragmentId;
+
+use super::IslandError;
+use super::cpu::Llama;
+use super::cpu::decoder::Decoder;
+use super::cpu::optimiser::Optimiser;
+use super::cpu::optimiser::moments::Moments;
+use super::cpu::optimiser::settings::{Method, Settings};
+use super::device::{AdamW, Batch, Device, DeviceError, DeviceModel};
+use super::layout::Layout;
+use super::shape::Shape;
+
+/// The model, its optimiser, and where both live.
+#[derive(Debug)]
+pub(super) enum Compute {
+    Cpu(Box<OnCpu>),
+    Device(Box<OnDevice>),
+}
+
+/// The parameters are ours, and so are the kernels.
+#[derive(Debug)]
+pub(super) struct OnCpu {
+    shape: Shape,
+    layout: Layout,
+    parameters: Vec<f32>,
+    llama: Llama,
+    optimiser: Optimiser,
+    decoder: Option<Decoder>,
+}
+
+/// The parameters live on the device; `copy` is what the host works on.
+#[derive(Debug)]
+pub(super) struct OnDevice {
+    model: DeviceModel,
+    settings: AdamW,
+    sequence: usize,
+    copy: Vec<f32>,
+}
+
+/// Everything that training changes.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct State {
+    pub(super) parameters: Vec<f32>,
+    pub(super) moments: Moments,
+}
+
+/// Loss and gradient norm of a step.
+pub(super) struct Outcome {
+    pub(super) loss: f32,
+    pub(super) gradient_norm: f32,
+}
+
+impl Compute {
+    /// The model with these parameters and empty moments.
+    pub(super) fn new(
+        device: &Device,
+        shape: Shape,
+        layout: &Layout,
+        sequence: usize,
+        threads: usize,
+        settings: Settings,
+        parameters: Vec<f32>,
+    ) -> Result<Self, IslandError> {
+        if device.is_cpu() {
+            let llama = Llama::new(shape, layout, sequence, threads)?;
+            let optimiser = Optimiser::new(layout, settings);
+            let layout = layout.clone();
+            let parts = OnCpu { shape, layout, parameters, llama, optimiser, decoder: None };
+            return Ok(Self::Cpu(Box::new(parts)));
+        }
+        if settings.method == Method::Muon {
+            return Err(IslandError::Device(format!(
+                "muon runs on the CPU only, not on {device}\nhint: use --optimiser adamw"
+            )));
+        }
+        let settings = AdamW {
+            beta1: f64::from(settings.first_decay),
+            beta2: f64::from(settings.second_decay),
+            epsilon: f64::from(settings.epsilon),
+            weight_decay: f64::from(settings.weight_decay),
+            clip: f64::from(settings.clip),
+        };
+        let model = DeviceModel::new(shape, layout.clone(), device, &parameters)?;
+        Ok(Self::Device(Box::new(OnDevice { model, settings, sequence, copy: Vec::new() })))
+    }
+
+    /// One step on all of `batches` together; nothing changes if loss or gradient is no number.
+    pub(super) fn step(
+        &mut self,
+        batches: &[Vec<u32>],
+        learning_rate: f32,
+        step: u64,
+    ) -> Result<Outcome, IslandError> {
+        match self {
+            Self::Cpu(cpu) => cpu.step(batches, learning_rate, step),
+            Self::Device(device) => device.step(batches, learning_rate, step),
+        }
+    }
+
+    /// Mean loss of these sequences.
+    pub(super) fn loss(&mut self, tokens: &[u32]) -> Result<f64, IslandError> {
+        match self {
+            Self::Cpu(cpu) => Ok(cpu.llama.loss(&cpu.parameters, tokens)),
+            Self::Device(device) => {
+                Ok(device.model.evaluate(&[Batch::new(tokens, device.sequence)?])?)
+            }
+        }
+    }
+
+    /// Shows a fragment.
+    pub(super) fn read(
+        &mut self,
+        fragment: FragmentId,
+        look: &mut dyn FnMut(&[f32]),
+    ) -> Result<(), IslandError> {
+        match self {
+            Self::Cpu(cpu) => look(&cpu.parameters[range(&cpu.layout, fragment)?]),
+            Self::Device(device) => look(device.fetch(fragment)?),
+        }
+        Ok(())
+    }
+
+    /// Lends a fragment to be changed.
+    pub(super) fn change(
+        &mut self,
+        fragment: FragmentId,
+        change: &mut dyn FnMut(&mut [f32]),
+    ) -> Result<(), IslandError> {
+        match self {
+            Self::Cpu(cpu) => change(&mut cpu.parameters[range(&cpu.layout, fragment)?]),
+            Self::Device(device) => {
+                device.fetch(fragment)?;
+                change(&mut device.copy);
+                device.model.write(fragment, &device.copy)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A copy of everything that training changes.
+    pub(super) fn state(&self) -> Result<State, IslandError> {
+        match self {
+            Self::Cpu(cpu) => Ok(State {
+                parameters: cpu.parameters.clone(),
+                moments: cpu.optimiser.moments().clone(),
+            }),
+            Self::Device(device) => device.state(),
+        }
+    }
+
+    /// Goes back to a state of the same layout.
+    pub(super) fn restore(&mut self, state: State) -> Result<(), IslandError> {
+        match self {
+            Self::Cpu(cpu) => {
+                cpu.parameters = state.parameters;
+                *cpu.optimiser.moments_mut() = state.moments;
+                Ok(())
+            }
+            Self::Device(device) => device.restore(&state),
+        }
+    }
+
+    /// Logits of the token after `tokens`, of which at most a context counts.
+    ///
+    /// The CPU remembers keys and values: `seen` of the tokens were given to the call before.
+    pub(super) fn next_logits(
+        &mut self,
+        tokens: &[u32],
+        seen: usize,
+    ) -> Result<Vec<f32>, IslandError> {
+        match self {
+            Self::Cpu(cpu) => cpu.next_logits(tokens, seen),
+            Self::Device(device) => Ok(device.model.next_logits(tokens)?),
+        }
+    }
+}
+
+impl OnCpu {
+    fn step(
+        &mut self,
+        batches: &[Vec<u32>],
+        learning_rate: f32,
+        step: u64,
+    ) -> Result<Outcome, IslandError> {
+        let mut loss = 0.0;
+        for batch in batches {
+            loss += self.llama.gradient(&self.parameters, batch) / batches.len() as f32;
+        }
+        let gradients = self.llama.gradients();
+        let gradient_norm = self
+            .optimiser
+            .step(&mut self.parameters, gradients, learning_rate)
+            .map_err(|_| IslandError::Diverged { step, loss })?;
+        Ok(Outcome { loss, gradient_norm })
+    }
+
+    fn next_logits(&mut self, tokens: &[u32], seen: usize) -> Result<Vec<f32>, IslandError> {
+        let decoder = match &mut self.decoder {
+            Some(decoder) => decoder,
+            empty => empty.insert(Decoder::new(self.shape, &self.layout)?),
+        };
+        // Positions are counted from the first token that is kept, so a full cache begins anew
+        // with the newer half of what it saw.
+        let mut from = seen;
+        if seen == 0 || decoder.position() + tokens.len() - seen > self.shape.context {
+            decoder.reset();
+            from = tokens.len().saturating_sub(self.shape.context.div_ceil(2));
+        }
+        let mut logits = Vec::new();
+        for &token in &tokens[from..] {
+            let next = decoder.next(&self.parameters, token).expect("room was made for all");
+            logits.clear();
+            logits.extend_from_slice(next);
+        }
+        Ok(logits)
+    }
+}
+
+impl OnDevice {
+    fn step(
+        &mut self,
+        batches: &[Vec<u32>],
+        learning_rate: f32,
+        step: u64,
+    ) -> Result<Outcome, IslandError> {
+        let batches: Vec<Batch<'_>> = batches
+            .iter()
+            .map(|tokens| Batch::new(tokens, self.sequence))
+            .collect::<Result<_, _>>()?;
+        match self.model.step(&batches, &self.settings, learning_rate) {
+            Ok(done) => Ok(Outcome { loss: done.loss, gradient_norm: done.gradient_norm }),
+            Err(DeviceError::Diverged { loss, .. }) => Err(IslandError::Diverged { step, loss }),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn fetch(&mut self, fragment: FragmentId) -> Result<&[f32], IslandError> {
+        let elements = range(self.model.layout(), fragment)?.len();
+        self.copy.resize(elements, 0.0);
+        self.model.read(fragment, &mut self.copy)?;
+        Ok(&self.copy)
+    }
+
+    fn state(&self) -> Result<State, IslandError> {
+        let layout = self.model.layout();
+        let mut parameters = vec![0.0; layout.elements()];
+        for fragment in 0..layout.fragments() {
+            let fragment = FragmentId(u16::try_from(fragment).expect("a u16 of fragments"));
+            let place = range(layout, fragment)?;
+            self.model.read(fragment, &mut parameters[place])?;
+        }
+        let [first, second] = self.model.moments()?;
+        let steps = vec![self.model.steps(); layout.tensors().len()];
+        Ok(State { parameters, moments: Moments { first, second, steps } })
+    }
+
+    fn restore(&mut self, state: &State) -> Result<(), IslandError> {
+        for fragment in 0..self.model.layout().fragments() {
+            let fragment = FragmentId(u16::try_from(fragment).expect("a u16 of fragments"));
+            let place = range(self.model.layout(), fragment)?;
+            self.model.write(fragment, &state.parameters[place])?;
+        }
+        let steps = state.moments.steps.iter().copied().max().unwrap_or(0);
+        self.model.restore_moments([&state.moments.first, &state.moments.second], steps)?;
+        Ok(())
+    }
+}
+
+fn range(layout: &Layout, fragment: FragmentId) -> Result<std::ops::Range<usize>, IslandError> {
+    layout.fragment(fragment).ok_or(IslandError::NoFragment(fragment))
+}

@@ -1,0 +1,210 @@
+//! The island that Atoll brings along: a Llama-architecture decoder, its data, and its optimiser.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use atoll_protocol::genesis::Genesis;
+use atoll_protocol::id::{FragmentId, NodeId};
+
+use super::checkpoint::{self, Place};
+use super::compute::Compute;
+use super::cpu::optimiser::settings::Settings;
+use super::data::{Dataset, Feed, HeldOut};
+use super::device::{Device, MemoryNeed};
+use super::layout::Layout;
+use super::shape::Shape;
+use super::{Island, IslandError, Step};
+
+/// What an island may choose for itself.
+#[derive(Clone, Debug)]
+pub struct Choices {
+    /// Where it computes.
+    pub device: Device,
+    /// Threads, on a CPU.
+    pub threads: usize,
+    /// The inner optimiser.
+    pub optimiser: Settings,
+    /// Batches that make one step.
+    pub accumulate: usize,
+}
+
+/// An island that trains the model of a genesis.
+#[derive(Debug)]
+pub struct Learner {
+    genesis: Genesis,
+    layout: Layout,
+    compute: Compute,
+    feed: Feed,
+    held_out: HeldOut,
+    batches: Vec<Vec<u32>>,
+    steps: u64,
+    tokens: u64,
+}
+
+impl Learner {
+    /// An island with these parameters, in the order of the genesis' layout, and empty moments.
+    pub fn new(
+        genesis: &Genesis,
+        island: &NodeId,
+        dataset: &Arc<Dataset>,
+        choices: &Choices,
+        parameters: Vec<f32>,
+    ) -> Result<Self, IslandError> {
+        let shape = Shape::of(&genesis.model).ok_or(IslandError::Custom)?;
+        let layout = Layout::new(genesis);
+        let (sequence, batch) = (genesis.data.sequence as usize, genesis.data.batch as usize);
+        if parameters.len() != layout.elements() {
+            let (given, wanted) = (parameters.len(), layout.elements());
+            return Err(IslandError::Parameters { given, wanted });
+        }
+        preflight(choices, &shape, &layout, batch, sequence)?;
+        let run = genesis.run_id();
+        let feed = Feed::new(dataset, &run, island, sequence, batch)?;
+        let held_out = HeldOut::new(dataset, &run, sequence, HELD_OUT_SEQUENCES)?;
+        let compute = Compute::new(
+            &choices.device,
+            shape,
+            &layout,
+            sequence,
+            choices.threads,
+            choices.optimiser,
+            parameters,
+        )?;
+        let batches = vec![Vec::new(); choices.accumulate.max(1)];
+        let genesis = genesis.clone();
+        Ok(Self { genesis, layout, compute, feed, held_out, batches, steps: 0, tokens: 0 })
+    }
+
+    /// The run it trains.
+    pub fn genesis(&self) -> &Genesis {
+        &self.genesis
+    }
+
+    /// Where each parameter lies.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Steps taken.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Tokens learned from.
+    pub fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    /// How often it has been through its text; none if the text never ends.
+    pub fn passes(&self) -> Option<f64> {
+        self.feed.passes()
+    }
+
+    /// A copy of all parameters, in the order of the layout.
+    pub fn parameters(&self) -> Result<Vec<f32>, IslandError> {
+        Ok(self.compute.state()?.parameters)
+    }
+
+    /// Logits of the token after `tokens`; `seen` of them were given to the call before.
+    pub fn next_logits(&mut self, tokens: &[u32], seen: usize) -> Result<Vec<f32>, IslandError> {
+        self.compute.next_logits(tokens, seen)
+    }
+
+    /// Takes parameters and moments of a checkpoint, but begins the data anew.
+    pub fn restore_without_place(&mut self, from: &Path) -> Result<(), IslandError> {
+        let (state, place) = checkpoint::read(from, &self.genesis, &self.layout)?;
+        self.compute.restore(state)?;
+        (self.steps, self.tokens) = (place.steps, place.tokens);
+        Ok(())
+    }
+}
+
+impl Island for Learner {
+    fn step(&mut self, learning_rate: f32) -> Result<Step, IslandError> {
+        let before = self.feed.cursor();
+        for batch in &mut self.batches {
+            self.feed.next(batch)?;
+        }
+        let outcome = match self.compute.step(&self.batches, learning_rate, self.steps) {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                self.feed.seek(before)?;
+                return Err(error);
+            }
+        };
+        let sequence = u64::from(self.genesis.data.sequence);
+        let sequences = self.genesis.data.batch as usize * self.batches.len();
+        let tokens = sequences as u64 * sequence;
+        self.steps += 1;
+        self.tokens += tokens;
+        Ok(Step { loss: outcome.loss, tokens, gradient_norm: outcome.gradient_norm })
+    }
+
+    fn read(
+        &mut self,
+        fragment: FragmentId,
+        look: &mut dyn FnMut(&[f32]),
+    ) -> Result<(), IslandError> {
+        self.compute.read(fragment, look)
+    }
+
+    fn change(
+        &mut self,
+        fragment: FragmentId,
+        change: &mut dyn FnMut(&mut [f32]),
+    ) -> Result<(), IslandError> {
+        self.compute.change(fragment, change)
+    }
+
+    fn evaluate(&mut self) -> Result<f64, IslandError> {
+        let batch = u64::from(self.genesis.data.batch);
+        let (mut sum, mut tokens) = (0.0, Vec::new());
+        let count = self.held_out.count();
+        let mut next = 0;
+        while next < count {
+            tokens.clear();
+            let until = (next + batch).min(count);
+            for index in next..until {
+                self.held_out.read(index, &mut tokens)?;
+            }
+            sum += self.compute.loss(&tokens)? * (until - next) as f64;
+            next = until;
+        }
+        Ok(sum / count as f64)
+    }
+
+    fn save(&mut self, into: &Path) -> Result<(), IslandError> {
+        let place = Place { steps: self.steps, tokens: self.tokens, cursor: self.feed.cursor() };
+        checkpoint::write(into, &self.genesis, &self.layout, &self.compute.state()?, &place)
+    }
+
+    fn restore(&mut self, from: &Path) -> Result<(), IslandError> {
+        let (state, place) = checkpoint::read(from, &self.genesis, &self.layout)?;
+        let before = self.feed.cursor();
+        self.feed.seek(place.cursor)?;
+        if let Err(error) = self.compute.restore(state) {
+            self.feed.seek(before)?;
+            return Err(error);
+        }
+        (self.steps, self.tokens) = (place.steps, place.tokens);
+        Ok(())
+    }
+}
+
+/// Refuses a model that cannot fit before it takes minutes to find out.
+fn preflight(
+    choices: &Choices,
+    shape: &Shape,
+    layout: &Layout,
+    batch: usize,
+    sequence: usize,
+) -> Result<(), IslandError> {
+    // Our own kernels take one sequence at a time on each thread.
+    let at_once = if choices.device.is_cpu() { choices.threads.min(batch) } else { batch };
+    MemoryNeed::new(shape, layout.elements(), at_once, sequence).check(&choices.device)?;
+    Ok(())
+}
+
+/// Held-out sequences in one evaluation: enough that its noise is small against what a minute of
+/// training gains, and a few steps' worth of time.
+const HELD_OUT_SEQUENCES: u64 = 64;
