@@ -97,8 +97,7 @@ impl Folder {
 
     /// Saves the island; until that is done the checkpoint before stays.
     pub(crate) fn save(&self, island: &mut dyn Island) -> Result<(), Failure> {
-        let [next, current, before] =
-            [NEXT, CHECKPOINT, BEFORE].map(|name| self.root.join(name));
+        let [next, current, before] = [NEXT, CHECKPOINT, BEFORE].map(|name| self.root.join(name));
         remove(&next)?;
         fs::create_dir_all(&next).map_err(Failure::file(&next))?;
         island.save(&next)?;

@@ -33,17 +33,16 @@ pub(crate) fn run(options: &ImportOptions) -> Result<(), Failure> {
     }
     genesis.validate()?;
     let data = options.text.data.clone().unwrap_or_else(|| "generated".into());
-    let settings =
-        Settings { data, field: options.text.field.clone(), accumulate: 1, muon: false };
+    let settings = Settings { data, field: options.text.field.clone(), accumulate: 1, muon: false };
     let tokenizer = imported.tokenizer.clone();
     let parameters = imported.into_parameters(&Layout::new(&genesis))?;
     let parts = parameters.len();
     folder.create(&genesis, &settings, tokenizer.as_deref())?;
     let place = Place { dir: options.dir.clone(), device: DeviceChoice::Cpu, threads: Some(1) };
+    let used = folder.tokenizer(&genesis)?;
     let dataset =
-        island::dataset(&folder, &genesis, &settings.data, settings.field.as_deref())?;
-    let mut learner =
-        island::with_parameters(&genesis, &settings, &place, &dataset, parameters)?;
+        island::dataset(&folder, &genesis, used, &settings.data, settings.field.as_deref())?;
+    let mut learner = island::with_parameters(&genesis, &settings, &place, &dataset, parameters)?;
     folder.save(&mut learner)?;
     let by = tokenizer.map_or(BYTE, |_| "its own tokenizer");
     eprintln!(
@@ -59,4 +58,3 @@ pub(crate) fn run(options: &ImportOptions) -> Result<(), Failure> {
 const SEQUENCE_MAX: u32 = 512;
 /// Tokens of the byte tokenizer.
 const BYTES: u32 = 256;
-

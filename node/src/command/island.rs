@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use atoll_node::island::cpu::optimiser::settings::{Method, Settings as Optimiser};
-use atoll_node::island::data::{Dataset, Progress, Source};
+use atoll_node::island::data::{Dataset, Progress, Source, Tokenizer};
 use atoll_node::island::layout::Layout;
 use atoll_node::island::learner::{Choices, Learner};
 use atoll_protocol::genesis::{Genesis, Model};
@@ -18,6 +18,7 @@ use crate::cli::Place;
 pub(super) fn dataset(
     folder: &Folder,
     genesis: &Genesis,
+    tokenizer: Tokenizer,
     data: &str,
     field: Option<&str>,
 ) -> Result<Arc<Dataset>, Failure> {
@@ -28,7 +29,6 @@ pub(super) fn dataset(
     let Model::Llama { vocab, .. } = genesis.model else {
         return Err(Failure::new("the run's model is custom: only its owner can read its text"));
     };
-    let tokenizer = folder.tokenizer(genesis)?;
     let style = ProgressStyle::with_template("reading text {bar:30} {bytes}/{total_bytes} {eta}");
     let bar = ProgressBar::hidden();
     bar.set_style(style.expect("a template of known fields"));
@@ -85,7 +85,8 @@ pub(super) fn trained(
 ) -> Result<Learner, Failure> {
     let (genesis, settings) = folder.open()?;
     let field = if data.is_some() { field } else { settings.field.as_deref() };
-    let dataset = dataset(folder, &genesis, data.unwrap_or(&settings.data), field)?;
+    let tokenizer = folder.tokenizer(&genesis)?;
+    let dataset = dataset(folder, &genesis, tokenizer, data.unwrap_or(&settings.data), field)?;
     let mut learner = fresh(&genesis, &settings, place, &dataset)?;
     let checkpoint = folder.checkpoint().ok_or_else(|| {
         Failure::new(format!("{}: the island has no checkpoint yet", place.dir.display()))

@@ -48,11 +48,9 @@ pub(super) fn write(
 ) -> Result<(), IslandError> {
     let Moments { first, second, steps } = &state.moments;
     let mut files = Vec::new();
-    for (name, values) in [PARAMETERS, FIRST, SECOND].into_iter().zip([
-        &state.parameters,
-        first,
-        second,
-    ]) {
+    for (name, values) in
+        [PARAMETERS, FIRST, SECOND].into_iter().zip([&state.parameters, first, second])
+    {
         let bytes = encode(layout, values)?;
         write_file(&into.join(name), &bytes)?;
         files.push((name.to_owned(), blake3::hash(&bytes).to_hex().to_string()));

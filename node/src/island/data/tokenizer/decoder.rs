@@ -125,6 +125,32 @@ mod tests {
     }
 
     #[test]
+    fn a_letter_of_two_tokens_comes_out_whole() {
+        let json = r#"{
+            "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+            "normalizer": null, "post_processor": null,
+            "pre_tokenizer": { "type": "ByteLevel", "add_prefix_space": false,
+                "trim_offsets": true, "use_regex": true },
+            "decoder": { "type": "ByteLevel", "add_prefix_space": false,
+                "trim_offsets": true, "use_regex": true },
+            "model": { "type": "BPE", "dropout": null, "unk_token": null,
+                "continuing_subword_prefix": null, "end_of_word_suffix": null,
+                "fuse_unk": false, "byte_fallback": false,
+                "vocab": { "\u00c3": 0, "\u00a9": 1, "a": 2, "\u0120": 3 }, "merges": [] }
+        }"#;
+        let tokenizer = Tokenizer::from_json(json.as_bytes(), None).unwrap();
+        let mut ids = Vec::new();
+        tokenizer.encode("a \u{e9}a", &mut ids).unwrap();
+        assert_eq!(ids, [2, 3, 0, 1, 2]);
+        let mut decoder = tokenizer.decoder();
+        let parts: Vec<String> = ids.iter().map(|id| decoder.push(*id)).collect();
+        assert_eq!(parts, ["a", " ", "", "\u{e9}", "a"]);
+        assert_eq!(decoder.push(0), "");
+        assert_eq!(decoder.finish(), "\u{fffd}");
+        assert_eq!(tokenizer.separator(), None);
+    }
+
+    #[test]
     fn words_keep_the_spaces_between_them() {
         let tokenizer = small();
         let mut decoder = tokenizer.decoder();

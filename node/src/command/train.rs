@@ -1,0 +1,247 @@
+//! `atoll train`: one island, alone, without a network.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use atoll_node::island::data::Tokenizer;
+use atoll_node::island::learner::Learner;
+use atoll_node::island::{Island, IslandError};
+use atoll_protocol::crypto::content_id;
+use atoll_protocol::genesis::{Genesis, Model, PRESETS};
+
+use super::failure::Failure;
+use super::folder::{BYTE, Folder, Settings};
+use super::island;
+use super::progress::Progress;
+use crate::cli::{OptimiserChoice, TrainOptions};
+
+/// Trains until the time is over, the steps are done, or somebody presses Ctrl-C.
+pub(crate) fn run(options: &TrainOptions) -> Result<(), Failure> {
+    let limits = Limits::new(options)?;
+    let folder = Folder::new(&options.place.dir);
+    let stop = stop_on_interrupt()?;
+    let mut learner =
+        if options.resume { resume(options, &folder)? } else { begin(options, &folder)? };
+    let first = learner.evaluate()?;
+    let mut progress = Progress::new(&learner, limits.minutes, limits.steps, first);
+    let outcome = train(&mut learner, &folder, &limits, &stop, &mut progress);
+    progress.finish();
+    if let Err(error) = outcome {
+        return Err(explain(error, &folder));
+    }
+    folder.save(&mut learner)?;
+    let last = learner.evaluate()?;
+    progress.summary(&learner, last, &options.place.dir, options.json);
+    Ok(())
+}
+
+/// When to stop.
+struct Limits {
+    minutes: Option<f64>,
+    steps: Option<u64>,
+}
+
+impl Limits {
+    fn new(options: &TrainOptions) -> Result<Self, Failure> {
+        if let Some(minutes) = options.minutes
+            && !(minutes.is_finite() && minutes > 0.0)
+        {
+            return Err(Failure::new(format!("--minutes {minutes}: more than 0")));
+        }
+        if options.accumulate == Some(0) {
+            return Err(Failure::new("--accumulate 0: at least 1"));
+        }
+        Ok(Self { minutes: options.minutes, steps: options.steps })
+    }
+
+    fn reached(&self, learner: &Learner, since: Instant) -> bool {
+        self.steps.is_some_and(|steps| learner.steps() >= steps)
+            || self.minutes.is_some_and(|it| since.elapsed().as_secs_f64() >= it * 60.0)
+    }
+}
+
+fn train(
+    learner: &mut Learner,
+    folder: &Folder,
+    limits: &Limits,
+    stop: &AtomicBool,
+    progress: &mut Progress,
+) -> Result<(), Failed> {
+    let began = Instant::now();
+    let (mut saved, mut evaluated) = (began, began);
+    while !limits.reached(learner, began) && !stop.load(Ordering::Relaxed) {
+        let rate = learner.genesis().schedule.learning_rate(learner.tokens());
+        let step = learner.step(rate)?;
+        progress.stepped(learner, &step, rate);
+        if evaluated.elapsed() >= EVALUATE_EVERY {
+            let loss = learner.evaluate()?;
+            progress.evaluated(learner, loss);
+            evaluated = Instant::now();
+        }
+        if saved.elapsed() >= SAVE_EVERY {
+            folder.save(learner).map_err(Failed::Other)?;
+            saved = Instant::now();
+        }
+    }
+    Ok(())
+}
+
+enum Failed {
+    Island(IslandError),
+    Other(Failure),
+}
+
+impl From<IslandError> for Failed {
+    fn from(error: IslandError) -> Self {
+        Self::Island(error)
+    }
+}
+
+fn explain(failed: Failed, folder: &Folder) -> Failure {
+    match failed {
+        Failed::Other(failure) => failure,
+        Failed::Island(error @ IslandError::Diverged { .. }) => {
+            let kept = match folder.checkpoint() {
+                Some(path) => format!("the last good checkpoint is kept in {}", path.display()),
+                None => "there was no checkpoint yet".into(),
+            };
+            Failure::new(format!("{error}; {kept}"))
+                .hint("lower --learning-rate or raise --batch in a new folder")
+        }
+        Failed::Island(error) => error.into(),
+    }
+}
+
+/// Makes a new folder and its island.
+fn begin(options: &TrainOptions, folder: &Folder) -> Result<Learner, Failure> {
+    if folder.is_taken() {
+        let dir = options.place.dir.display();
+        return Err(Failure::new(format!("{dir}: an island lives here already"))
+            .hint("go on with it (--resume), or name another folder (--dir)"));
+    }
+    let (mut genesis, tokenizer) = (genesis(options)?, tokenizer(options)?);
+    if let Some((_, text)) = &tokenizer {
+        genesis.data.tokenizer = "tokenizer.json".into();
+        genesis.data.tokenizer_content = Some(content_id(text.as_bytes()));
+    }
+    let data = options.text.data.clone().unwrap_or_else(|| GENERATED.into());
+    if data != GENERATED {
+        genesis.data.corpus = "files".into();
+    }
+    genesis.validate()?;
+    let settings = Settings {
+        data,
+        field: options.text.field.clone(),
+        accumulate: options.accumulate.unwrap_or(1),
+        muon: options.optimiser == Some(OptimiserChoice::Muon),
+    };
+    let (used, text) = match tokenizer {
+        Some((tokenizer, text)) => (tokenizer, Some(text)),
+        None => (Tokenizer::byte(), None),
+    };
+    // Everything that can be wrong with the input shows before the folder is an island's.
+    let dataset =
+        island::dataset(folder, &genesis, used, &settings.data, settings.field.as_deref())?;
+    let learner = island::fresh(&genesis, &settings, &options.place, &dataset)?;
+    folder.create(&genesis, &settings, text.as_deref())?;
+    Ok(learner)
+}
+
+/// The island of a folder, where it was.
+fn resume(options: &TrainOptions, folder: &Folder) -> Result<Learner, Failure> {
+    refuse_changes(options)?;
+    let (genesis, settings) = folder.open()?;
+    let data = options.text.data.as_deref().unwrap_or(&settings.data);
+    let field = options.text.field.as_deref().or(settings.field.as_deref());
+    let tokenizer = folder.tokenizer(&genesis)?;
+    let dataset = island::dataset(folder, &genesis, tokenizer, data, field)?;
+    let mut learner = island::fresh(&genesis, &settings, &options.place, &dataset)?;
+    if let Some(checkpoint) = folder.checkpoint() {
+        learner.restore(&checkpoint)?;
+    }
+    Ok(learner)
+}
+
+/// What a run began with it goes on with.
+fn refuse_changes(options: &TrainOptions) -> Result<(), Failure> {
+    let given = [
+        ("--model", options.model.is_some()),
+        ("--genesis", options.genesis.is_some()),
+        ("--tokenizer", options.tokenizer.is_some()),
+        ("--batch", options.batch.is_some()),
+        ("--sequence", options.sequence.is_some()),
+        ("--accumulate", options.accumulate.is_some()),
+        ("--learning-rate", options.learning_rate.is_some()),
+        ("--schedule-tokens", options.schedule_tokens.is_some()),
+        ("--optimiser", options.optimiser.is_some()),
+    ];
+    match given.iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((name, _)) => Err(Failure::new(format!("{name} cannot change with --resume"))
+            .hint("leave it out, or begin anew in another --dir")),
+    }
+}
+
+/// The run that the options describe.
+fn genesis(options: &TrainOptions) -> Result<Genesis, Failure> {
+    if let Some(path) = &options.genesis {
+        let text = std::fs::read_to_string(path).map_err(Failure::file(path))?;
+        return Genesis::from_toml(&text)
+            .map_err(|error| Failure::new(format!("{}: {error}", path.display())));
+    }
+    let name = options.model.as_deref().unwrap_or("nano");
+    let model = Model::preset(name).ok_or_else(|| {
+        Failure::new(format!("--model {name}: there is no such size"))
+            .hint(&format!("use one of {}", PRESETS.join(", ")))
+    })?;
+    let mut genesis = Genesis::new(name, model);
+    genesis.init_seed = options.seed;
+    genesis.data.batch = options.batch.unwrap_or(genesis.data.batch);
+    genesis.data.sequence = options.sequence.unwrap_or(genesis.data.sequence);
+    // One island sees a fraction of what a swarm sees.
+    genesis.schedule.peak = options.learning_rate.unwrap_or(LEARNING_RATE);
+    genesis.schedule.total_tokens = options.schedule_tokens.unwrap_or(SCHEDULE_TOKENS);
+    genesis.schedule.warmup_tokens = genesis.schedule.total_tokens / 100;
+    Ok(genesis)
+}
+
+/// The tokenizer that the options name, with the text of its file.
+fn tokenizer(options: &TrainOptions) -> Result<Option<(Tokenizer, String)>, Failure> {
+    match options.tokenizer.as_deref() {
+        None | Some(BYTE) => Ok(None),
+        Some(path) => {
+            let path = Path::new(path);
+            let tokenizer = Tokenizer::from_file(path)?;
+            let text = std::fs::read_to_string(path).map_err(Failure::file(path))?;
+            Ok(Some((tokenizer, text)))
+        }
+    }
+}
+
+/// The first Ctrl-C asks for an orderly end, the second ends at once.
+fn stop_on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&stop);
+    let handler = move || {
+        if asked.swap(true, Ordering::Relaxed) {
+            #[expect(clippy::disallowed_methods, reason = "who asks twice wants no more waiting")]
+            std::process::exit(130);
+        }
+        eprintln!("saving; press Ctrl-C again to stop at once");
+    };
+    ctrlc::set_handler(handler).map_err(|error| Failure::new(error.to_string()))?;
+    Ok(stop)
+}
+
+/// The built-in corpus.
+const GENERATED: &str = "generated";
+/// Highest learning rate of a lone island: small models on few tokens like it high.
+const LEARNING_RATE: f32 = 3e-3;
+/// Tokens over which a lone island's learning rate falls: a quarter of an hour of `nano`.
+const SCHEDULE_TOKENS: u64 = 20_000_000;
+/// A crash loses at most this.
+const SAVE_EVERY: Duration = Duration::from_secs(60);
+/// Often enough for a curve, seldom enough to cost little.
+const EVALUATE_EVERY: Duration = Duration::from_secs(10);
