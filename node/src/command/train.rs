@@ -226,7 +226,11 @@ fn stop_on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
     let asked = Arc::clone(&stop);
     let handler = move || {
         if asked.swap(true, Ordering::Relaxed) {
-            #[expect(clippy::disallowed_methods, reason = "who asks twice wants no more waiting")]
+            #[expect(
+                clippy::disallowed_methods,
+                clippy::exit,
+                reason = "who asks twice wants no more waiting"
+            )]
             std::process::exit(130);
         }
         eprintln!("saving; press Ctrl-C again to stop at once");

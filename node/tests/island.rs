@@ -1,0 +1,200 @@
+//! The island as the rest of the node sees it: deterministic, resumable, and true to its account.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use atoll_node::island::cpu::Llama;
+use atoll_node::island::cpu::optimiser::settings::{Method, Settings};
+use atoll_node::island::data::{Dataset, Source, Tokenizer};
+use atoll_node::island::device::{Batch, Device, DeviceModel};
+use atoll_node::island::exchange::Exchange;
+use atoll_node::island::layout::Layout;
+use atoll_node::island::learner::{Choices, Learner};
+use atoll_node::island::shape::Shape;
+use atoll_node::island::{Island, IslandError};
+use atoll_protocol::genesis::{Genesis, Model};
+use atoll_protocol::id::{FragmentId, NodeId};
+use atoll_protocol::pool::Inline;
+
+const RATE: f32 = 1e-3;
+
+fn tiny(tied: bool) -> Genesis {
+    let model = Model::Llama {
+        vocab: 256,
+        width: 32,
+        layers: 2,
+        heads: 4,
+        kv_heads: 2,
+        hidden: 64,
+        context: 32,
+        tied,
+        rope_theta: 10_000.0,
+        norm_epsilon: 1e-5,
+    };
+    let mut genesis = Genesis::new("tiny", model);
+    genesis.data.batch = 3;
+    genesis
+}
+
+fn learner(genesis: &Genesis, method: Method, threads: usize, accumulate: usize) -> Learner {
+    let source = Source::Generated { seed: 0 };
+    let cache = Path::new("never-written");
+    let dataset = Dataset::open(&source, Tokenizer::byte(), 256, cache, &mut |_| {}).unwrap();
+    let choices = Choices {
+        device: Device::cpu(),
+        threads,
+        optimiser: Settings { method, ..Settings::default() },
+        accumulate,
+    };
+    let parameters = Layout::new(genesis).initial(genesis);
+    Learner::new(genesis, &NodeId([1; 32]), &Arc::new(dataset), &choices, parameters).unwrap()
+}
+
+fn losses(learner: &mut Learner, steps: usize) -> Vec<u32> {
+    (0..steps).map(|_| learner.step(RATE).unwrap().loss.to_bits()).collect()
+}
+
+#[test]
+fn one_seed_and_one_thread_count_give_the_same_bits() {
+    for (method, threads) in [(Method::AdamW, 1), (Method::AdamW, 2), (Method::Muon, 2)] {
+        let genesis = tiny(true);
+        let [mut one, mut other] = [(); 2].map(|()| learner(&genesis, method, threads, 2));
+        assert_eq!(losses(&mut one, 12), losses(&mut other, 12));
+        assert!(one.parameters().unwrap() == other.parameters().unwrap());
+    }
+}
+
+#[test]
+fn stopping_and_resuming_equals_not_stopping() {
+    for method in [Method::AdamW, Method::Muon] {
+        let genesis = tiny(false);
+        let mut whole = learner(&genesis, method, 2, 1);
+        losses(&mut whole, 7);
+        let folder = tempfile::tempdir().unwrap();
+        whole.save(folder.path()).unwrap();
+        let expected = losses(&mut whole, 9);
+        let mut resumed = learner(&genesis, method, 2, 1);
+        resumed.restore(folder.path()).unwrap();
+        assert_eq!((resumed.steps(), resumed.tokens()), (7, 7 * 3 * 32));
+        assert_eq!(losses(&mut resumed, 9), expected);
+        assert!(resumed.parameters().unwrap() == whole.parameters().unwrap());
+        let [mut one, mut other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        whole.save(one.path()).unwrap();
+        resumed.save(other.path()).unwrap();
+        for file in ["first-moments.safetensors", "second-moments.safetensors", "island.json"] {
+            let read = |folder: &mut tempfile::TempDir| std::fs::read(folder.path().join(file));
+            assert!(read(&mut one).unwrap() == read(&mut other).unwrap(), "{file}");
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_that_is_torn_foreign_or_altered_changes_nothing() {
+    let genesis = tiny(true);
+    let mut island = learner(&genesis, Method::AdamW, 1, 1);
+    losses(&mut island, 2);
+    let folder = tempfile::tempdir().unwrap();
+    island.save(folder.path()).unwrap();
+    let mut other_run = genesis.clone();
+    other_run.init_seed = 1;
+    let mut foreign = learner(&other_run, Method::AdamW, 1, 1);
+    let before = foreign.parameters().unwrap();
+    let refused = foreign.restore(folder.path()).unwrap_err().to_string();
+    assert!(refused.contains("another run"), "{refused}");
+    assert!(foreign.parameters().unwrap() == before);
+    let model = folder.path().join("model.safetensors");
+    let bytes = std::fs::read(&model).unwrap();
+    let mut altered = bytes.clone();
+    *altered.last_mut().unwrap() ^= 1;
+    for bad in [&bytes[..bytes.len() / 2], &altered, &[]] {
+        std::fs::write(&model, bad).unwrap();
+        let before = island.parameters().unwrap();
+        let refused = island.restore(folder.path()).unwrap_err();
+        assert!(matches!(refused, IslandError::Checkpoint(_)), "{refused}");
+        assert!(island.parameters().unwrap() == before);
+    }
+    std::fs::remove_file(&model).unwrap();
+    assert!(matches!(island.restore(folder.path()), Err(IslandError::File { .. })));
+}
+
+#[test]
+fn a_step_into_nonsense_leaves_everything_as_it_was() {
+    let genesis = tiny(true);
+    let mut island = learner(&genesis, Method::AdamW, 2, 1);
+    losses(&mut island, 3);
+    island.change(FragmentId(0), &mut |local| local[0] = f32::NAN).unwrap();
+    let before: Vec<u32> = island.parameters().unwrap().iter().map(|it| it.to_bits()).collect();
+    let failed = island.step(RATE).unwrap_err();
+    assert!(matches!(failed, IslandError::Diverged { step: 3, .. }), "{failed}");
+    let after: Vec<u32> = island.parameters().unwrap().iter().map(|it| it.to_bits()).collect();
+    assert!(before == after);
+    assert_eq!(island.steps(), 3);
+}
+
+#[test]
+fn the_held_out_loss_falls() {
+    let genesis = tiny(true);
+    let mut island = learner(&genesis, Method::AdamW, 2, 1);
+    let first = island.evaluate().unwrap();
+    (0..60).for_each(|_| drop(island.step(5e-3).unwrap()));
+    let last = island.evaluate().unwrap();
+    assert!(last < first - 1.0, "{first} -> {last}");
+}
+
+#[test]
+fn capture_and_adopt_keep_the_account() {
+    let genesis = tiny(true);
+    let mut island = learner(&genesis, Method::AdamW, 1, 1);
+    let fragments = genesis.fragments;
+    let mut exchange = Exchange::new(&mut island, fragments, genesis.codec).unwrap();
+    losses(&mut island, 4);
+    for fragment in (0..fragments).map(FragmentId) {
+        let mut before = Vec::new();
+        island.read(fragment, &mut |local| before = local.to_vec()).unwrap();
+        let payload = exchange.capture(&mut island, fragment, &Inline).unwrap();
+        let account = exchange.account(fragment).unwrap();
+        let pending = account.pending().to_vec();
+        // The swarm moves on by something else; our own progress is still pending.
+        let outer: Vec<f32> = account.outer().iter().map(|value| value + 0.25).collect();
+        let kept: [&[u8]; 1] = [&payload];
+        exchange.adopt(&mut island, fragment, &outer, &kept, &[], &Inline).unwrap();
+        let mut after = Vec::new();
+        island.read(fragment, &mut |local| after = local.to_vec()).unwrap();
+        assert!(before.iter().zip(&after).all(|(old, new)| (new - old - 0.25).abs() < 1e-6));
+        // Then it merges our progress, and nothing else: the island stands where it stood.
+        let merged: Vec<f32> = outer.iter().zip(&pending).map(|(a, b)| a + b).collect();
+        exchange.adopt(&mut island, fragment, &merged, &[], &[], &Inline).unwrap();
+        island
+            .read(fragment, &mut |local| {
+                assert!(local.iter().zip(&after).all(|(new, old)| (new - old).abs() < 1e-6));
+            })
+            .unwrap();
+    }
+    assert!(island.read(FragmentId(fragments), &mut |_| {}).is_err());
+}
+
+#[test]
+fn our_kernels_and_candle_agree() {
+    for tied in [true, false] {
+        let genesis = tiny(tied);
+        let (shape, layout) = (Shape::of(&genesis.model).unwrap(), Layout::new(&genesis));
+        // Larger weights than initial ones, so that attention is not flat.
+        let parameters: Vec<f32> = layout
+            .initial(&genesis)
+            .iter()
+            .map(|value| if *value == 1.0 { 1.1 } else { 6.0 * value })
+            .collect();
+        let tokens: Vec<u32> = (0..4 * 33).map(|index| (index * index * 7 + index) % 256).collect();
+        let mut llama = Llama::new(shape, &layout, 32, 2).unwrap();
+        let loss = llama.gradient(&parameters, &tokens);
+        let gradient = llama.gradients().mean();
+        let device = DeviceModel::new(shape, layout, &Device::cpu(), &parameters).unwrap();
+        let batch = Batch::new(&tokens, 32).unwrap();
+        let (expected_loss, expected) = device.loss_and_gradient(batch).unwrap();
+        assert!((loss - expected_loss).abs() < 1e-4, "{loss} {expected_loss}");
+        let norm = |values: &[f32]| values.iter().map(|it| it * it).sum::<f32>().sqrt();
+        let difference: Vec<f32> = gradient.iter().zip(&expected).map(|(a, b)| a - b).collect();
+        let relative = norm(&difference) / norm(&expected);
+        assert!(relative < 1e-4, "tied {tied}: {relative}");
+    }
+}
