@@ -6,8 +6,8 @@ use super::threads::Threads;
 
 /// The summed gradient of all tokens since the last step.
 ///
-/// It has more parts than there are threads: a part is always filled from the same sequences,
-/// whichever thread takes it, so that bits do not depend on timing and no thread waits long.
+/// It has as many parts as there are threads. A part is always filled from the same sequences,
+/// whichever thread takes it, so that bits do not depend on timing.
 #[derive(Debug)]
 pub struct Gradients {
     parts: Vec<Vec<f32>>,
@@ -18,9 +18,7 @@ pub struct Gradients {
 
 impl Gradients {
     pub(super) fn new(elements: usize, threads: Arc<Threads>) -> Self {
-        let alone = threads.count() == 1 || elements > LARGE;
-        let count = threads.count() * if alone { 1 } else { PARTS };
-        let parts = (0..count).map(|_| vec![0.0; elements]).collect();
+        let parts = (0..threads.count()).map(|_| vec![0.0; elements]).collect();
         Self { parts, threads, tokens: 0, finite: true }
     }
 
@@ -74,8 +72,3 @@ impl Gradients {
         (&self.threads, &mut self.parts)
     }
 }
-
-/// Parts for each thread.
-const PARTS: usize = 2;
-/// Above so many parameters memory counts more than evenness, and each thread has one part.
-const LARGE: usize = 64 << 20;
