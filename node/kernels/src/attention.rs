@@ -4,7 +4,7 @@
 //! to its last row. The way back computes the scores again from one number for each row.
 
 use crate::matrix::{Matrix, MatrixMut};
-use crate::vector::{dot, exp, largest, sum, vectorised};
+use crate::vector::{LANES, dot, exp, largest, sum, vectorised};
 
 /// The sides of one sequence's attention.
 ///
@@ -30,7 +30,7 @@ impl Attention {
 
     /// Length of the scratch that [`Attention::forward`] and [`Attention::backward`] need.
     pub fn scratch(&self) -> usize {
-        2 * BLOCK.min(self.rows) * self.rows
+        (2 * BLOCK.min(self.rows) + 2 * self.head_width) * self.rows
     }
 
     /// Writes each row's mix of values to `output` and the logarithm of its sum of exponentials,
@@ -47,12 +47,16 @@ impl Attention {
     ) {
         self.check(qkv.len(), output.len(), log_sums.len(), scratch.len());
         let (width, stride) = (self.heads * self.head_width, self.stride());
+        let (keys, scratch) = scratch.split_at_mut(self.head_width * self.rows);
         for (head, log_sums) in log_sums.chunks_exact_mut(self.rows).enumerate() {
             let (query, key, value) = self.columns(head);
+            if head.is_multiple_of(self.heads / self.kv_heads) {
+                self.turn(&qkv[key..], keys);
+            }
             for start in (0..self.rows).step_by(BLOCK) {
                 let end = (start + BLOCK).min(self.rows);
                 let scores = &mut scratch[..(end - start) * end];
-                self.scores(qkv, query, key, start, end, scores);
+                self.scores(&qkv[query..], stride, keys, start, end, scores);
                 self.softmax(scores, start, &mut log_sums[start..end]);
                 let out = &mut output[start * width + head * self.head_width..];
                 MatrixMut::strided(out, end - start, self.head_width, width).product(
@@ -81,20 +85,30 @@ impl Attention {
         self.check(qkv.len(), output.len(), log_sums.len(), scratch.len());
         assert_eq!(output_gradient.len(), output.len());
         assert_eq!(qkv_gradient.len(), qkv.len());
+        let (keys, scratch) = scratch.split_at_mut(self.head_width * self.rows);
+        let (values, scratch) = scratch.split_at_mut(self.head_width * self.rows);
+        let (width, stride) = (self.heads * self.head_width, self.stride());
         for (head, log_sums) in log_sums.chunks_exact(self.rows).enumerate() {
+            let (query, key, value) = self.columns(head);
+            let first = head.is_multiple_of(self.heads / self.kv_heads);
+            if first {
+                self.turn(&qkv[key..], keys);
+                self.turn(&qkv[value..], values);
+            }
             // The last block touches every key, so it overwrites where the others add.
             let blocks = self.rows.div_ceil(BLOCK);
             for block in (0..blocks).rev() {
-                let fresh = block + 1 == blocks && head.is_multiple_of(self.heads / self.kv_heads);
+                let fresh = first && block + 1 == blocks;
                 let start = block * BLOCK;
                 let end = (start + BLOCK).min(self.rows);
                 let (chances, scores) = scratch.split_at_mut((end - start) * end);
                 let scores = &mut scores[..(end - start) * end];
-                let (query, key, _) = self.columns(head);
-                self.scores(qkv, query, key, start, end, chances);
+                self.scores(&qkv[query..], stride, keys, start, end, chances);
                 self.chances_again(chances, start, &log_sums[start..end]);
                 let place = Place { head, start, end };
-                self.score_gradient(qkv, output, output_gradient, place, chances, scores);
+                let upper = &output_gradient[head * self.head_width..];
+                self.scores(upper, width, values, start, end, scores);
+                self.score_gradient(output, output_gradient, place, chances, scores);
                 self.spread(qkv, output_gradient, place, fresh, chances, scores, qkv_gradient);
             }
         }
@@ -119,20 +133,26 @@ impl Attention {
         1.0 / (self.head_width as f32).sqrt()
     }
 
-    /// Scores of rows `start..end` against keys `..end`.
+    /// Turns one head's keys or values, with which `from` begins, so that its elements become
+    /// rows: what products with them want.
+    fn turn(&self, from: &[f32], into: &mut [f32]) {
+        Matrix::strided(from, self.rows, self.head_width, self.stride()).turn(into);
+    }
+
+    /// Products of rows `start..end` of `from`, `stride` apart, with columns `..end` of `turned`.
     fn scores(
         &self,
-        qkv: &[f32],
-        query: usize,
-        key: usize,
+        from: &[f32],
+        stride: usize,
+        turned: &[f32],
         start: usize,
         end: usize,
         scores: &mut [f32],
     ) {
-        let (width, stride) = (self.head_width, self.stride());
+        let width = self.head_width;
         MatrixMut::new(scores, end - start, end).product(
-            Matrix::strided(&qkv[start * stride + query..], end - start, width, stride),
-            Matrix::strided(&qkv[key..], end, width, stride).transposed(),
+            Matrix::strided(&from[start * stride..], end - start, width, stride),
+            Matrix::strided(turned, width, end, self.rows),
         );
     }
 
@@ -143,18 +163,21 @@ impl Attention {
             || {
                 let rows = scores.chunks_exact_mut(end).zip(log_sums);
                 for (index, (row, log_sum)) in rows.enumerate() {
-                    let (seen, unseen) = row.split_at_mut(start + index + 1);
-                    let most = largest(seen) * scale;
-                    for value in seen.iter_mut() {
+                    let seen = start + index + 1;
+                    // Whole lanes are quicker than the exact number of columns.
+                    let whole = seen.next_multiple_of(LANES).min(end);
+                    row[seen..whole].fill(f32::NEG_INFINITY);
+                    let most = largest(&row[..whole]) * scale;
+                    for value in &mut row[..whole] {
                         *value = exp(value.mul_add(scale, -most));
                     }
-                    let total = sum(seen);
+                    row[seen..].fill(0.0);
+                    let total = sum(&row[..whole]);
                     *log_sum = most + total.ln();
                     let share = 1.0 / total;
-                    for value in seen.iter_mut() {
+                    for value in &mut row[..whole] {
                         *value *= share;
                     }
-                    unseen.fill(0.0);
                 }
             },
         );
@@ -167,20 +190,20 @@ impl Attention {
             || {
                 let rows = scores.chunks_exact_mut(end).zip(log_sums);
                 for (index, (row, &log_sum)) in rows.enumerate() {
-                    let (seen, unseen) = row.split_at_mut(start + index + 1);
-                    for value in seen.iter_mut() {
+                    let seen = start + index + 1;
+                    let whole = seen.next_multiple_of(LANES).min(end);
+                    for value in &mut row[..whole] {
                         *value = exp(value.mul_add(scale, -log_sum));
                     }
-                    unseen.fill(0.0);
+                    row[seen..].fill(0.0);
                 }
             },
         );
     }
 
-    /// The gradient by the scores of one block, from its chances.
+    /// The gradient by the scores of one block, from that by its chances.
     fn score_gradient(
         &self,
-        qkv: &[f32],
         output: &[f32],
         output_gradient: &[f32],
         place: Place,
@@ -188,14 +211,8 @@ impl Attention {
         scores: &mut [f32],
     ) {
         let Place { head, start, end } = place;
-        let (width, stride, scale) = (self.head_width, self.stride(), self.scale());
-        let (_, _, value) = self.columns(head);
-        let whole = self.heads * width;
+        let (width, scale, whole) = (self.head_width, self.scale(), self.heads * self.head_width);
         let first = start * whole + head * width;
-        MatrixMut::new(scores, end - start, end).product(
-            Matrix::strided(&output_gradient[first..], end - start, width, whole),
-            Matrix::strided(&qkv[value..], end, width, stride).transposed(),
-        );
         vectorised(
             #[inline(always)]
             || {

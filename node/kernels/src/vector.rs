@@ -70,7 +70,15 @@ pub(crate) fn largest(values: &[f32]) -> f32 {
             *lane = if value > *lane { value } else { *lane };
         }
     }
-    lanes.iter().chain(rest).fold(f32::NEG_INFINITY, |most, &value| most.max(value))
+    let mut half = LANES / 2;
+    while half > 0 {
+        for index in 0..half {
+            let other = lanes[index + half];
+            lanes[index] = if other > lanes[index] { other } else { lanes[index] };
+        }
+        half /= 2;
+    }
+    rest.iter().fold(lanes[0], |most, &value| if value > most { value } else { most })
 }
 
 /// Sum of the lanes, by halves so that it stays in registers.

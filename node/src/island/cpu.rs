@@ -33,7 +33,9 @@ use super::shape::Shape;
 #[derive(Debug)]
 pub struct Llama {
     model: Model,
-    shares: Vec<Share>,
+    workspaces: Vec<Workspace>,
+    /// Summed loss of each part of the gradient.
+    losses: Vec<f64>,
     gradients: Gradients,
 }
 
@@ -47,9 +49,10 @@ impl Llama {
     ) -> Result<Self, CpuError> {
         let model = Model::new(shape, layout, sequence)?;
         let threads = Arc::new(Threads::new(threads)?);
-        let share = |_| Share { workspace: Workspace::new(&model), loss: 0.0 };
-        let shares = (0..threads.count()).map(share).collect();
-        Ok(Self { model, shares, gradients: Gradients::new(layout.elements(), threads) })
+        let workspaces = (0..threads.count()).map(|_| Workspace::new(&model)).collect();
+        let mut gradients = Gradients::new(layout.elements(), threads);
+        let losses = vec![0.0; gradients.parts().1.len()];
+        Ok(Self { model, workspaces, losses, gradients })
     }
 
     /// Tokens from which one sequence learns; it is one token longer, the last to be foretold.
@@ -59,7 +62,7 @@ impl Llama {
 
     /// Number of threads.
     pub fn threads(&self) -> usize {
-        self.shares.len()
+        self.workspaces.len()
     }
 
     /// Adds the gradient of these sequences to [`Llama::gradients`] and returns their mean loss in
@@ -72,20 +75,20 @@ impl Llama {
     /// If there are no or no whole sequences, a token is outside the vocabulary, or the parameters
     /// are not as many as the layout's.
     pub fn gradient(&mut self, parameters: &[f32], tokens: &[u32]) -> f32 {
-        let counts = self.check(parameters, tokens);
-        let (model, shares) = (&self.model, &mut self.shares);
+        self.check(parameters, tokens);
+        let model = &self.model;
         let (threads, parts) = self.gradients.parts();
-        let mut work = assign(shares, parts, tokens, &counts, model.sequence + 1);
-        threads.run(&mut work, |(share, gradient, tokens)| {
-            share.loss = 0.0;
-            for piece in tokens.chunks(share.workspace.sequences * (model.sequence + 1)) {
-                share.workspace.take(piece, model.sequence);
-                share.loss += model.head_loss(parameters, &mut share.workspace, Some(gradient));
-                model.backward(parameters, &mut share.workspace, gradient);
+        let items = assign(parts, &mut self.losses, tokens, model.sequence + 1);
+        threads.run(&mut self.workspaces, items, |space, (gradient, loss, tokens)| {
+            *loss = 0.0;
+            for piece in tokens.chunks(space.sequences * (model.sequence + 1)) {
+                space.take(piece, model.sequence);
+                *loss += model.head_loss(parameters, space, Some(gradient));
+                model.backward(parameters, space, gradient);
             }
         });
         let learned = tokens.len() / (model.sequence + 1) * model.sequence;
-        let total: f64 = self.shares.iter().map(|share| share.loss).sum();
+        let total: f64 = self.losses.iter().sum();
         self.gradients.learned(learned, total.is_finite());
         narrow(total / learned as f64)
     }
@@ -95,18 +98,18 @@ impl Llama {
     /// # Panics
     /// As [`Llama::gradient`].
     pub fn loss(&mut self, parameters: &[f32], tokens: &[u32]) -> f64 {
-        let counts = self.check(parameters, tokens);
-        let (model, shares) = (&self.model, &mut self.shares);
+        self.check(parameters, tokens);
+        let model = &self.model;
         let (threads, parts) = self.gradients.parts();
-        let mut work = assign(shares, parts, tokens, &counts, model.sequence + 1);
-        threads.run(&mut work, |(share, _, tokens)| {
-            share.loss = 0.0;
-            for piece in tokens.chunks(share.workspace.sequences * (model.sequence + 1)) {
-                share.workspace.take(piece, model.sequence);
-                share.loss += model.head_loss(parameters, &mut share.workspace, None);
+        let items = assign(parts, &mut self.losses, tokens, model.sequence + 1);
+        threads.run(&mut self.workspaces, items, |space, (_, loss, tokens)| {
+            *loss = 0.0;
+            for piece in tokens.chunks(space.sequences * (model.sequence + 1)) {
+                space.take(piece, model.sequence);
+                *loss += model.head_loss(parameters, space, None);
             }
         });
-        let total: f64 = self.shares.iter().map(|share| share.loss).sum();
+        let total: f64 = self.losses.iter().sum();
         total / (tokens.len() / (model.sequence + 1) * model.sequence) as f64
     }
 
@@ -115,42 +118,29 @@ impl Llama {
         &mut self.gradients
     }
 
-    /// How many sequences each thread takes.
-    fn check(&self, parameters: &[f32], tokens: &[u32]) -> Vec<usize> {
-        let (stride, threads) = (self.model.sequence + 1, self.shares.len());
+    fn check(&self, parameters: &[f32], tokens: &[u32]) {
+        let stride = self.model.sequence + 1;
         assert_eq!(parameters.len(), self.gradients.elements(), "parameters of another layout");
         assert!(!tokens.is_empty() && tokens.len().is_multiple_of(stride), "no whole sequences");
-        let sequences = tokens.len() / stride;
-        (0..threads)
-            .map(|index| sequences / threads + usize::from(index < sequences % threads))
-            .collect()
     }
 }
 
-/// What one thread works with.
-#[derive(Debug)]
-struct Share {
-    workspace: Workspace,
-    loss: f64,
-}
-
-type Work<'a> = (&'a mut Share, &'a mut Vec<f32>, &'a [u32]);
+/// What is worked on apart: a part of the gradient, its loss, and the sequences it is made from.
+type Item<'a> = (&'a mut Vec<f32>, &'a mut f64, &'a [u32]);
 
 fn assign<'a>(
-    shares: &'a mut [Share],
     parts: &'a mut [Vec<f32>],
+    losses: &'a mut [f64],
     mut tokens: &'a [u32],
-    counts: &[usize],
     stride: usize,
-) -> Vec<Work<'a>> {
-    let threads = shares.iter_mut().zip(parts).zip(counts);
-    threads
-        .map(|((share, gradient), count)| {
-            let (mine, rest) = tokens.split_at(count * stride);
-            tokens = rest;
-            (share, gradient, mine)
-        })
-        .collect()
+) -> impl Iterator<Item = Item<'a>> + Send {
+    let (sequences, count) = (tokens.len() / stride, parts.len());
+    parts.iter_mut().zip(losses).enumerate().map(move |(index, (part, loss))| {
+        let mine = sequences / count + usize::from(index < sequences % count);
+        let (mine, rest) = tokens.split_at(mine * stride);
+        tokens = rest;
+        (part, loss, mine)
+    })
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "rounding is what is wanted")]

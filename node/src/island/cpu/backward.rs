@@ -24,7 +24,7 @@ impl Model {
             let (start, rows) = (index * space.logit_rows, targets.len());
             let normed = Matrix::new(&space.normed[start * width..][..rows * width], rows, width);
             let logits = &mut space.logits[..rows * vocab];
-            MatrixMut::new(logits, rows, vocab).product(normed, head.transposed());
+            MatrixMut::new(logits, rows, vocab).linear(0.0, normed, head, &mut space.panel);
             loss += cross_entropy::with_gradient(logits, targets);
             let logits = Matrix::new(logits, rows, vocab);
             MatrixMut::new(&mut gradient[self.head.clone()], vocab, width)

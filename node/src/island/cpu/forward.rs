@@ -40,10 +40,12 @@ impl Model {
                 None => &mut space.output,
             };
             let normed = &mut space.normed[..rows * width];
-            self.attend(parameters, &self.blocks[layer], state, normed, &mut space.scores);
-            let hidden = &mut space.hidden[..rows * self.shape.hidden];
             let block = &self.blocks[layer];
-            self.feed(parameters, block, state, normed, hidden, &mut next[..rows * width]);
+            let (scores, panel) = (&mut space.scores, &mut space.panel);
+            self.attend(parameters, block, state, normed, scores, panel);
+            let hidden = &mut space.hidden[..rows * self.shape.hidden];
+            let next = &mut next[..rows * width];
+            self.feed(parameters, block, state, normed, hidden, next, panel);
         }
         if self.blocks.is_empty() {
             embedding::forward(table, width, &space.inputs, &mut space.output[..rows * width]);
@@ -65,6 +67,7 @@ impl Model {
         state: &mut BlockState,
         normed: &mut [f32],
         scores: &mut [f32],
+        panel: &mut [f32],
     ) {
         let (shape, attention) = (&self.shape, self.attention());
         let (width, keys, stride) = (shape.width, shape.kv_width(), attention.stride());
@@ -82,7 +85,7 @@ impl Model {
         ] {
             let weight = Matrix::new(&parameters[range.clone()], wide, width);
             MatrixMut::strided(&mut qkv[from..], rows, wide, stride)
-                .product(normed, weight.transposed());
+                .linear(0.0, normed, weight, panel);
         }
         let (attended, heads) = (&mut state.attended[..rows * width], shape.heads);
         let sequences = qkv.chunks_exact_mut(self.sequence * stride);
@@ -95,11 +98,12 @@ impl Model {
         let middle = &mut state.middle[..rows * width];
         middle.copy_from_slice(input);
         let weight = Matrix::new(&parameters[block.output.clone()], width, width);
-        MatrixMut::new(middle, rows, width)
-            .add_product(Matrix::new(attended, rows, width), weight.transposed());
+        let attended = Matrix::new(attended, rows, width);
+        MatrixMut::new(middle, rows, width).linear(1.0, attended, weight, panel);
     }
 
     /// The feed-forward half of a block, from its middle to its output.
+    #[expect(clippy::too_many_arguments, reason = "they are all buffers of the same workspace")]
     fn feed(
         &self,
         parameters: &[f32],
@@ -108,6 +112,7 @@ impl Model {
         normed: &mut [f32],
         hidden: &mut [f32],
         output: &mut [f32],
+        panel: &mut [f32],
     ) {
         let (width, wide) = (self.shape.width, self.shape.hidden);
         let rows = normed.len() / width;
@@ -120,13 +125,13 @@ impl Model {
         for (range, from) in [(&block.gate, 0), (&block.up, wide)] {
             let weight = Matrix::new(&parameters[range.clone()], wide, width);
             MatrixMut::strided(&mut gate_up[from..], rows, wide, 2 * wide)
-                .product(normed, weight.transposed());
+                .linear(0.0, normed, weight, panel);
         }
         swiglu::forward(gate_up, wide, hidden);
         output.copy_from_slice(middle);
         let weight = Matrix::new(&parameters[block.down.clone()], width, wide);
-        MatrixMut::new(output, rows, width)
-            .add_product(Matrix::new(hidden, rows, wide), weight.transposed());
+        let hidden = Matrix::new(hidden, rows, wide);
+        MatrixMut::new(output, rows, width).linear(1.0, hidden, weight, panel);
     }
 
     /// The loss alone, a block of rows at a time.
@@ -138,7 +143,7 @@ impl Model {
             let (start, rows) = (index * space.logit_rows, targets.len());
             let normed = Matrix::new(&space.normed[start * width..][..rows * width], rows, width);
             let logits = &mut space.logits[..rows * vocab];
-            MatrixMut::new(logits, rows, vocab).product(normed, head.transposed());
+            MatrixMut::new(logits, rows, vocab).linear(0.0, normed, head, &mut space.panel);
             loss += cross_entropy::alone(logits, targets);
         }
         loss

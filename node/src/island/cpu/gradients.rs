@@ -1,10 +1,13 @@
-//! The gradient of a step in the making: one part for each thread.
+//! The gradient of a step in the making, in parts that are filled apart.
 
 use std::sync::Arc;
 
 use super::threads::Threads;
 
-/// The summed gradient of all tokens since the last step, one part for each thread.
+/// The summed gradient of all tokens since the last step.
+///
+/// It has as many parts as there are threads. A part is always filled from the same sequences,
+/// whichever thread takes it, so that bits do not depend on timing.
 #[derive(Debug)]
 pub struct Gradients {
     parts: Vec<Vec<f32>>,

@@ -93,15 +93,11 @@ impl Optimiser {
         let (len, tokens) = (gradients.elements(), gradients.tokens());
         let (threads, parts) = gradients.parts();
         let parts = &*parts;
-        let share = self.squares.len().div_ceil(threads.count()).max(1);
-        let mut shares: Vec<_> = self.squares.chunks_mut(share).enumerate().collect();
-        threads.run(&mut shares, |(index, squares)| {
-            for (piece, square) in squares.iter_mut().enumerate() {
-                let start = (*index * share + piece) * PIECE;
-                let end = (start + PIECE).min(len);
-                let pieces: Vec<&[f32]> = parts.iter().map(|part| &part[start..end]).collect();
-                *square = square_norm(&pieces);
-            }
+        let pieces = self.squares.iter_mut().enumerate();
+        threads.run(&mut vec![(); threads.count()], pieces, |(), (index, square)| {
+            let range = index * PIECE..((index + 1) * PIECE).min(len);
+            let pieces: Vec<&[f32]> = parts.iter().map(|part| &part[range.clone()]).collect();
+            *square = square_norm(&pieces);
         });
         narrow(self.squares.iter().sum::<f64>().sqrt() / tokens as f64)
     }
@@ -123,24 +119,13 @@ impl Optimiser {
             gradients: parts.iter_mut().map(Vec::as_mut_slice).collect(),
             rule: Rule::Nothing,
         };
-        let mut loads: Vec<(usize, Vec<Job<'_>>)> = Vec::new();
-        loads.resize_with(threads.count(), Default::default);
+        let mut jobs = Vec::new();
         for tensor in &self.tensors {
             steps[tensor.index] += 1;
             let rule = tensor.rule(&self.settings, steps[tensor.index], learning_rate, scale);
-            for piece in tensor.pieces() {
-                let job = rest.split_off(piece, rule);
-                // The least loaded thread takes the next piece: who computes it changes no bit.
-                let (load, jobs) =
-                    loads.iter_mut().min_by_key(|(load, _)| *load).expect("there is a thread");
-                *load += tensor.cost * job.parameters.len();
-                jobs.push(job);
-            }
+            jobs.extend(tensor.pieces().map(|piece| rest.split_off(piece, rule)));
         }
-        let mut work: Vec<_> = loads.into_iter().zip(&mut self.scratch).collect();
-        threads.run(&mut work, |((_, jobs), scratch)| {
-            jobs.iter_mut().for_each(|job| job.run(scratch));
-        });
+        threads.run(&mut self.scratch, jobs.into_iter(), |scratch, mut job| job.run(scratch));
     }
 
     /// Gives each thread the scratch that the largest matrix needs.
@@ -169,8 +154,6 @@ struct Tensor {
     decays: bool,
     /// Length of the scratch it needs.
     scratch: usize,
-    /// Work for each of its elements, compared with AdamW's.
-    cost: usize,
 }
 
 impl Tensor {
@@ -186,7 +169,6 @@ impl Tensor {
             muon,
             decays: place.kind != TensorKind::Vector,
             scratch: if muon { Muon::scratch(rows, columns) } else { 0 },
-            cost: if muon { rows.min(columns) } else { 1 },
         }
     }
 

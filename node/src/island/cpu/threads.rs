@@ -1,5 +1,7 @@
 //! The threads of one island.
 
+use std::sync::{Mutex, PoisonError};
+
 use super::error::CpuError;
 
 /// Threads that sleep between steps: the caller's own and, beyond the first, a pool's.
@@ -29,19 +31,32 @@ impl Threads {
         self.count
     }
 
-    /// Does `work` on every item, the first in the caller's thread, and returns when all is done.
-    pub(super) fn run<T: Send>(&self, items: &mut [T], work: impl Fn(&mut T) + Sync) {
-        let Some((first, others)) = items.split_first_mut() else { return };
-        match &self.pool {
-            None => {
-                work(first);
-                others.iter_mut().for_each(work);
+    /// Does `work` on every item and returns when all is done.
+    ///
+    /// Each thread has a state of its own and takes the next item when it is done with one, so a
+    /// thread that others keep from its core holds nobody up. Work must not depend on the state's
+    /// past: which thread takes which item is chance.
+    pub(super) fn run<S: Send, T: Send>(
+        &self,
+        states: &mut [S],
+        items: impl Iterator<Item = T> + Send,
+        work: impl Fn(&mut S, T) + Sync,
+    ) {
+        let queue = Mutex::new(items);
+        let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let take = |state: &mut S| {
+            while let Some(item) = next() {
+                work(state, item);
             }
+        };
+        let Some((first, others)) = states.split_first_mut() else { return };
+        match &self.pool {
+            None => take(first),
             Some(pool) => pool.in_place_scope(|scope| {
-                for item in others {
-                    scope.spawn(|_| work(item));
+                for state in others {
+                    scope.spawn(|_| take(state));
                 }
-                work(first);
+                take(first);
             }),
         }
     }

@@ -24,6 +24,8 @@ pub(super) struct Workspace {
     /// Inside a feed-forward block: what enters its last product.
     pub(super) hidden: Vec<f32>,
     pub(super) scores: Vec<f32>,
+    /// A panel of a weight, turned.
+    pub(super) panel: Vec<f32>,
     /// The gradient by the residual stream.
     pub(super) stream_gradient: Vec<f32>,
     /// The gradient by a norm's output or an attention's output.
@@ -73,6 +75,7 @@ impl Workspace {
             logit_rows,
             hidden: vec![0.0; rows * shape.hidden],
             scores: vec![0.0; attention.scratch()],
+            panel: vec![0.0; PANEL.max(64 * shape.width.max(shape.hidden))],
             stream_gradient: vec![0.0; rows * shape.width],
             inner_gradient: vec![0.0; rows * shape.width],
             qkv_gradient: vec![0.0; rows * attention.stride()],
@@ -92,6 +95,8 @@ impl Workspace {
 
 /// Rows taken at a time: enough that products do not spend their time on packing weights, few
 /// enough that activations stay near the cores.
-const ROWS: usize = 256;
+const ROWS: usize = 512;
+/// Elements of a weight that are turned at a time: half of a usual second cache.
+const PANEL: usize = 128 << 10;
 /// Most logits that a thread holds at a time: 32 MiB.
 const LOGITS: usize = 8 << 20;
