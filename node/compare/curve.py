@@ -20,12 +20,15 @@ def main() -> None:
     model = LlamaForCausalLM.from_pretrained(folder / "model").float().train()
     optimiser = formats.optimiser(model, ours)
     theirs = []
-    for batch in formats.batches(folder / "batches.bin")[: len(ours["loss"])]:
+    batches = formats.batches(folder / "batches.bin")[: len(ours["loss"])]
+    for batch, rate in zip(batches, ours["learning_rates"], strict=True):
         logits = model(batch[:, :-1]).logits.flatten(0, 1)
         loss = torch.nn.functional.cross_entropy(logits, batch[:, 1:].flatten())
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), ours["clip"])
+        for group in optimiser.param_groups:
+            group["lr"] = rate
         optimiser.step()
         theirs.append(loss.item())
     apart = [abs(a - b) / b for a, b in zip(ours["loss"], theirs, strict=True)]

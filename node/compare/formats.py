@@ -33,7 +33,6 @@ def optimiser(model: torch.nn.Module, settings: dict) -> torch.optim.AdamW:
     ]
     return torch.optim.AdamW(
         groups,
-        lr=settings["learning_rate"],
         betas=(settings["beta1"], settings["beta2"]),
         eps=settings["epsilon"],
         fused=True,

@@ -1,8 +1,9 @@
 """Holds our logits, loss and gradients against those of transformers' LlamaForCausalLM.
 
-Usage: logits.py FOLDER [--gguf FILE]
+Usage: logits.py FOLDER [--gguf FILE] [--double]
 FOLDER is what `compare_dump` wrote. With --gguf, transformers reads the weights from that file
-itself instead of from our export, which checks our GGUF reader too.
+itself instead of from our export, which checks our GGUF reader too. With --double, transformers
+computes in f64, which tells our rounding apart from its own.
 """
 
 import argparse
@@ -20,8 +21,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--gguf", type=Path)
+    parser.add_argument("--double", action="store_true")
     arguments = parser.parse_args()
-    model = load(arguments).float().eval()
+    model = load(arguments).eval()
+    if arguments.double:
+        model = model.double()
     expected = load_file(arguments.folder / "expected.safetensors")
     batch = formats.batches(arguments.folder / "batches.bin")[0]
     inputs, targets = batch[:, :-1], batch[:, 1:]
@@ -53,7 +57,7 @@ def main() -> None:
 def load(arguments: argparse.Namespace) -> torch.nn.Module:
     if arguments.gguf:
         folder, name = str(arguments.gguf.parent), arguments.gguf.name
-        return AutoModelForCausalLM.from_pretrained(folder, gguf_file=name)
+        return AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, dtype=torch.float32)
     model, info = LlamaForCausalLM.from_pretrained(
         arguments.folder / "model", output_loading_info=True
     )
