@@ -192,8 +192,7 @@ fn write_curve(
     Ok(fs::write(path, format!("{curve:#}\n"))?)
 }
 
-/// A short warm-up, as in a run: without one the first steps make training chaotic, and then two
-/// programs drift apart through rounding alone.
+/// A short linear warm-up to the full rate, as a run has one.
 fn warm(step: usize) -> f32 {
     (step as f32 / 20.0).min(1.0)
 }
