@@ -6,6 +6,10 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use atoll_node::island::cpu::Llama;
+use atoll_node::island::cpu::decoder::Decoder;
+use atoll_node::island::cpu::optimiser::Optimiser;
+use atoll_node::island::cpu::optimiser::settings::Settings;
 use atoll_node::island::device::{AdamW, Batch, Device, DeviceModel};
 use atoll_node::island::hugging_face::{ExportTokenizer, export, import};
 use atoll_node::island::layout::Layout;
@@ -42,6 +46,9 @@ struct Arguments {
     /// Take the bytes of this file as tokens, instead of generated words.
     #[arg(long)]
     text: Option<PathBuf>,
+    /// Compute with candle, not with our own kernels.
+    #[arg(long)]
+    candle: bool,
 }
 
 /// One way to compute the model; a new one needs these three functions.
@@ -66,6 +73,72 @@ impl Producer for DeviceModel {
     }
 }
 
+/// Our own kernels.
+struct Kernels {
+    llama: Llama,
+    decoder: Decoder,
+    optimiser: Optimiser,
+    parameters: Vec<f32>,
+    sequence: usize,
+}
+
+impl Kernels {
+    fn new(
+        shape: Shape,
+        layout: &Layout,
+        sequence: usize,
+        parameters: Vec<f32>,
+    ) -> Result<Self, Box<dyn Error>> {
+        // PyTorch's optimiser does not warm up by itself.
+        let settings = Settings { warm_up: 1, ..Settings::default() };
+        Ok(Self {
+            llama: Llama::new(shape, layout, sequence, 2)?,
+            decoder: Decoder::new(shape, layout)?,
+            optimiser: Optimiser::new(layout, settings),
+            parameters,
+            sequence,
+        })
+    }
+
+    /// Sequences with their targets, one after another.
+    fn rows(&self, batch: Batch<'_>) -> Vec<u32> {
+        let (inputs, targets) = (batch.inputs(), batch.targets());
+        let rows = inputs.chunks(self.sequence).zip(targets.chunks(self.sequence));
+        let row =
+            |(inputs, targets): (&[u32], &[u32])| [inputs, &targets[targets.len() - 1..]].concat();
+        rows.flat_map(row).collect()
+    }
+}
+
+impl Producer for Kernels {
+    fn logits(&mut self, batch: Batch<'_>) -> Result<Vec<f32>, Box<dyn Error>> {
+        let mut logits = Vec::new();
+        for row in batch.inputs().chunks(self.sequence) {
+            self.decoder.reset();
+            for &token in row {
+                let next = self.decoder.next(&self.parameters, token).ok_or("a full context")?;
+                logits.extend_from_slice(next);
+            }
+        }
+        Ok(logits)
+    }
+
+    fn loss_and_gradient(&mut self, batch: Batch<'_>) -> Result<(f32, Vec<f32>), Box<dyn Error>> {
+        let rows = self.rows(batch);
+        let loss = self.llama.gradient(&self.parameters, &rows);
+        let gradient = self.llama.gradients().mean();
+        self.llama.gradients().clear();
+        Ok((loss, gradient))
+    }
+
+    fn step(&mut self, batch: Batch<'_>, rate: f32) -> Result<f32, Box<dyn Error>> {
+        let rows = self.rows(batch);
+        let loss = self.llama.gradient(&self.parameters, &rows);
+        self.optimiser.step(&mut self.parameters, self.llama.gradients(), rate)?;
+        Ok(loss)
+    }
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse();
     let (genesis, layout, parameters) = start(&arguments)?;
@@ -81,15 +154,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     let path = arguments.folder.join("batches.bin");
     write_batches(&path, &tokens, arguments.rows, sequence)?;
 
-    let mut model = DeviceModel::new(shape, layout.clone(), &Device::cpu(), &parameters)?;
-    drop(parameters);
+    let mut model: Box<dyn Producer> = if arguments.candle {
+        Box::new(DeviceModel::new(shape, layout.clone(), &Device::cpu(), &parameters)?)
+    } else {
+        Box::new(Kernels::new(shape, &layout, sequence, parameters)?)
+    };
     let batches =
         tokens.chunks(row).map(|it| Batch::new(it, sequence)).collect::<Result<Vec<_>, _>>()?;
     let path = arguments.folder.join("expected.safetensors");
-    write_expected(&path, &mut model, &layout, batches[0], shape.vocab)?;
+    write_expected(&path, model.as_mut(), &layout, batches[0], shape.vocab)?;
     let path = arguments.folder.join("curve.json");
     let steps = &batches[..arguments.steps];
-    write_curve(&path, &mut model, steps, arguments.learning_rate)
+    write_curve(&path, model.as_mut(), steps, arguments.learning_rate)
 }
 
 fn start(arguments: &Arguments) -> Result<(Genesis, Layout, Vec<f32>), Box<dyn Error>> {

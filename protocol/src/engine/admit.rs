@@ -172,7 +172,11 @@ impl Engine {
             Inserted::Equivocation(evidence) => self.convict(evidence),
             Inserted::New => {
                 *self.references.entry(payload).or_default() += 1;
-                self.outbox.push(Output::Persist(Record::Contribution(signed)));
+                // After a restart it would pass for our own, with tokens we never trained. Peers
+                // have it, should we need it again.
+                if author != self.me || !self.courses[fragment.index()].is_foreign(round, &id) {
+                    self.outbox.push(Output::Persist(Record::Contribution(signed)));
+                }
                 let late = round <= version;
                 let round = RoundId { fragment, number: round };
                 self.report(Report::Admitted { round, id, author, late });

@@ -40,8 +40,8 @@ struct Contribution {
     /// Its content came back to fresh. From then on its tokens count in the next contribution,
     /// also if a history that holds this one survives in the end.
     again: Again,
-    /// Survivors remember neither its round nor any that this node has: it cannot tell whether
-    /// it was merged.
+    /// Survivors no longer remember its round, and by then had another history than this node:
+    /// it cannot tell whether it was merged.
     unknowable: bool,
 }
 
@@ -127,9 +127,9 @@ impl Accounting {
         output: &Output,
     ) -> Result<(), String> {
         if let Output::Persist(Record::Installed { history, .. }) = output {
-            let (base, _) = self.lineage.base(node, history.fragment);
-            if base < history.root {
-                self.own(node, history.fragment).away_too_long(history.root);
+            let (_, trail) = self.lineage.base(node, history.fragment);
+            if !self.lineage.descends(history.fragment, trail, history.root_trail) {
+                self.own(node, history.fragment).forget_below(history.root);
             }
         }
         self.lineage.observe(node, output, world.genesis().merge.weight_cap);
@@ -298,8 +298,9 @@ impl Own {
         });
     }
 
-    /// The history installed remembers nothing at or below `root`.
-    fn away_too_long(&mut self, root: Version) {
+    /// The history installed remembers nothing at or below `root`, and had parted from the one
+    /// before by then.
+    fn forget_below(&mut self, root: Version) {
         for contribution in &mut self.contributions {
             contribution.unknowable |= contribution.round.number <= root;
         }

@@ -56,6 +56,15 @@ impl Lineage {
         }
     }
 
+    /// Whether the history that ends with `trail` goes through `earlier`.
+    pub(super) fn descends(&self, fragment: FragmentId, mut trail: Trail, earlier: Trail) -> bool {
+        while trail != earlier {
+            let Some((before, _)) = self.rounds.get(&(fragment, trail)) else { return false };
+            trail = *before;
+        }
+        true
+    }
+
     /// Every contribution in the history that ends with `trail`; none if its beginning is not
     /// known.
     pub(super) fn contents(

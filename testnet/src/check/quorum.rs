@@ -61,6 +61,15 @@ impl Checker for Quorum {
                 authors.entry(signed.body.author).or_insert(world.now());
                 Ok(())
             }
+            // What another node signed with our key counts, but is not written down.
+            Output::Report(Report::Admitted { round, author, .. })
+                if *author == world.node_id(*node) =>
+            {
+                let rounds = self.arrivals.entry(*node).or_default();
+                let authors = rounds.entry(*round).or_default();
+                authors.entry(*author).or_insert(world.now());
+                Ok(())
+            }
             Output::Persist(Record::Evidence(evidence)) => {
                 self.refused.entry(*node).or_default().insert(evidence.author());
                 Ok(())

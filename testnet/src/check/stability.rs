@@ -1,8 +1,8 @@
 //! A round is stable only when every island seen within the forget window has closed it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use atoll_protocol::engine::{Output, Report};
+use atoll_protocol::engine::{Output, Record, Report};
 use atoll_protocol::id::{FragmentId, NodeId, RunId, Version};
 use atoll_protocol::time::Span;
 
@@ -15,13 +15,16 @@ pub struct Stability {
     heard: Heard,
     /// What speaks against a decision that was not reported yet.
     decided: BTreeMap<(NodeIndex, FragmentId), Option<String>>,
+    /// Whom each node knows to be revoked: they no longer have a say.
+    revoked: BTreeSet<(NodeIndex, NodeId)>,
     checks: u64,
 }
 
 impl Stability {
     /// For frontiers of `run`.
     pub fn new(run: RunId) -> Self {
-        Self { heard: Heard::new(run), decided: BTreeMap::new(), checks: 0 }
+        let (heard, decided) = (Heard::new(run), BTreeMap::new());
+        Self { heard, decided, revoked: BTreeSet::new(), checks: 0 }
     }
 }
 
@@ -41,7 +44,7 @@ impl Stability {
         let twins = |id: &NodeId| (0..world.nodes()).filter(|it| world.node_id(*it) == *id).count();
         let behind = islands
             .into_iter()
-            .filter(|(island, _)| twins(island) < 2)
+            .filter(|(island, _)| twins(island) < 2 && !self.revoked.contains(&(node, *island)))
             .find(|(_, peer)| peer.version(fragment).is_some_and(|closed| closed < version));
         behind.map(|(island, peer)| {
             format!(
@@ -62,6 +65,10 @@ impl Checker for Stability {
     fn observe(&mut self, world: &dyn World, event: &Event<'_>) -> Result<(), String> {
         self.heard.observe(world, event);
         match event {
+            Event::Decided(node, Output::Persist(Record::Revocation(revocation))) => {
+                self.revoked.insert((*node, revocation.body.node));
+                Ok(())
+            }
             // The decision is made here; by the time it is reported more may have been heard.
             Event::Decided(node, Output::Stabilise { fragment, version }) => {
                 let behind = self.behind(world, *node, *fragment, *version);

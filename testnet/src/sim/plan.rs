@@ -69,7 +69,9 @@ fn draw_islands(seed: u64, rng: &mut Rng) -> Vec<IslandPlan> {
     }
     if let Some(attack) = attack_of(seed) {
         // Liars are outnumbered: a swarm in which they are not promises nothing.
-        while islands.len() < HONEST_BESIDE_LIAR {
+        let steers = matches!(attack, Attack::Poison | Attack::SignFlip | Attack::HugeNorm);
+        let honest = if steers { HONEST_BESIDE_STEERING } else { HONEST_BESIDE_LIAR };
+        while islands.len() < honest {
             islands.push(IslandPlan { key: islands.len(), ..plain.clone() });
         }
         let role = Role::Liar(attack);
@@ -177,6 +179,8 @@ const PLAN_SALT: u64 = 0x0a70_11f1;
 const TASKS: u64 = 4;
 /// Honest islands beside a liar, at least.
 const HONEST_BESIDE_LIAR: usize = 4;
+/// Honest islands beside a liar that points the wrong way: what robust merging promises to bear.
+const HONEST_BESIDE_STEERING: usize = 7;
 const EVENTS_MAX: u64 = 4_000_000;
 
 #[cfg(test)]
