@@ -73,6 +73,8 @@ pub struct EngineConfig {
     pub trains: bool,
     /// What the island's checkpoint holds, one entry for each fragment; empty if there is none.
     pub resumed: Vec<Resumed>,
+    /// Payloads that records of contributions name and the disk does not hold: pruned, or lost.
+    pub lost: BTreeSet<ContentId>,
     /// A deliberate bug.
     pub planted: Planted,
 }

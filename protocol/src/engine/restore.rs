@@ -112,23 +112,28 @@ impl Engine {
             let header = *verified.body();
             let Some(course) = self.courses.get_mut(header.fragment.index()) else { continue };
             let base = course.chain.base();
+            let lost = self.config.lost.contains(&header.payload);
             // More tokens than we can have trained: another node signed it with our key.
             if header.author == self.me && header.tokens <= TOKENS_MAX {
                 course.last_capture = Some(header.payload);
                 course.signed.insert(header.round, header.id());
-                let kept = header.round + self.config.genesis.rounds.horizon > base;
+                let kept = !lost && header.round + self.config.genesis.rounds.horizon > base;
                 let own = Own { id: header.id(), signed, kept };
                 let waits = waiting[header.fragment.index()].contains(&own.id);
                 match course.chain.contains(header.round, &own.id) {
                     Some(true) => drop(course.own.insert(header.round, own)),
-                    None if header.round > base => drop(course.own.insert(header.round, own)),
-                    _ if waits => course.reissue(Own { kept: true, ..own }),
+                    None if header.round > base && !lost => {
+                        course.own.insert(header.round, own);
+                    }
+                    _ if waits && !lost => course.reissue(Own { kept: true, ..own }),
                     // Its tokens are among those that were persisted as orphaned.
                     Some(false) => course.orphans.push(own),
-                    _ => {}
+                    None if header.round > base => course.orphans.push(own),
+                    None => {}
                 }
             }
-            if header.round > base {
+            // Without its payload it must be fetched again, like any other.
+            if header.round > base && !lost {
                 let proof = PayloadProof::checked(header.payload);
                 if let Some(admitted) = Admitted::new(verified, proof) {
                     self.ledger.insert(admitted);

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test's own support fails like a test")]
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use atoll_protocol::codec::{self, Codec};
 use atoll_protocol::crypto::{Key, content_id};
@@ -157,6 +157,7 @@ impl Room {
             seed: 7,
             trains: true,
             resumed: Vec::new(),
+            lost: BTreeSet::new(),
             planted: Planted::default(),
         };
         let engine = Engine::new(config, records.clone(), self.now);

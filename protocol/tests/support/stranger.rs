@@ -10,7 +10,7 @@ mod sayings;
 #[path = "script.rs"]
 mod script;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use atoll_protocol::codec::Codec;
 use atoll_protocol::crypto::Key;
@@ -61,6 +61,7 @@ impl<'a> Stranger<'a> {
             seed: 7,
             trains: true,
             resumed: Vec::new(),
+            lost: BTreeSet::new(),
             planted: Planted::default(),
         };
         let mut stranger = Self {

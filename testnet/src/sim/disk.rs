@@ -1,7 +1,7 @@
 //! A node's disk: what is written survives a crash only once it is durable.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use atoll_protocol::engine::Record;
@@ -46,6 +46,15 @@ impl Disk {
     /// Begins to write `records`, all in one.
     pub(super) fn write(&mut self, records: Vec<Record>) {
         self.writing.push_back(records);
+    }
+
+    /// Payloads that records of contributions name and that are not here.
+    pub(super) fn missing(&self) -> BTreeSet<ContentId> {
+        let named = self.records.iter().filter_map(|record| match record {
+            Record::Contribution(signed) => Some(signed.body.payload),
+            _ => None,
+        });
+        named.filter(|payload| !self.payloads.contains_key(payload)).collect()
     }
 
     /// The oldest write is durable, and so are the payloads of its contributions.

@@ -47,6 +47,7 @@ impl World {
                     seed,
                     trains: state.plan.trains,
                     resumed: resumed.unwrap_or_default(),
+                    lost: state.disk.missing(),
                     planted: self.shared.planted,
                 };
                 Mind::Engine(Box::new(Engine::new(config, state.disk.records().to_vec(), local)))
