@@ -73,7 +73,7 @@ pub struct Step {
 #[derive(Debug, thiserror::Error)]
 pub enum IslandError {
     /// The loss or the gradient is no number any more.
-    #[error("the loss is {loss} at step {step}")]
+    #[error("training left the numbers at step {step}, with a loss of {loss}")]
     Diverged {
         /// Steps taken before.
         step: u64,
