@@ -25,7 +25,7 @@ fn main() {
                     "{{\"preset\":\"{preset}\",\"threads\":{threads},\"batch\":{batch},\
                      \"tokens_per_second\":{tokens_per_second:.1},\
                      \"median_step_seconds\":{median_step:.6},\"steps\":{steps},\
-                     \"loss\":{loss:.5},\"peak_bytes\":{peak}}}"
+                     \"loss\":{loss:.5},\"peak_rss_bytes\":{peak}}}"
                 );
             } else {
                 println!(

@@ -25,6 +25,20 @@ fn packages_depend_only_on_what_they_may() {
 }
 
 #[test]
+fn only_the_devices_of_an_island_name_candle() {
+    let source = root().join("node/src");
+    let named: Vec<PathBuf> = source::files(&source)
+        .into_iter()
+        .filter(|(_, text)| text.contains("candle_core"))
+        .map(|(path, _)| path.strip_prefix(&source).unwrap().to_owned())
+        .collect();
+    assert!(!named.is_empty(), "nothing was found");
+    let outside: Vec<_> = named.iter().filter(|it| !it.starts_with("island/device")).collect();
+    let allowed = Path::new("island/device.rs");
+    assert!(outside.iter().all(|path| path.as_path() == allowed), "{outside:?}");
+}
+
+#[test]
 fn modules_of_the_core_import_only_lower_layers() {
     let source = root().join("protocol/src");
     let mut broken = Vec::new();
