@@ -9,7 +9,7 @@ use crate::fetch::Ended;
 use crate::frontier::Standing;
 use crate::id::{ContentId, FragmentId, NodeId, RoundId};
 use crate::ledger::{Evidence, Inserted};
-use crate::limits::{EVIDENCE_MAX, REFUSED_MAX, ROUND_AUTHORS_MAX};
+use crate::limits::{EVIDENCE_MAX, REFUSED_MAX, ROUND_AUTHORS_MAX, TOKENS_MAX};
 use crate::message::Message;
 use crate::planted::Bug;
 
@@ -238,7 +238,8 @@ impl Engine {
         let elements = self.elements[header.fragment.index()];
         let bytes_max = payload_bytes_max(self.config.genesis.codec, elements);
         let sized = header.payload_bytes > 0 && header.payload_bytes as usize <= bytes_max;
-        if !sized || header.tokens == 0 || header.steps == 0 || header.base >= header.round {
+        let trained = (1..=TOKENS_MAX).contains(&header.tokens) && header.steps > 0;
+        if !sized || !trained || header.base >= header.round {
             return Err(Fault::BadHeader);
         }
         if header.round <= course.chain.base() || header.round > self.round_max(header.fragment) {

@@ -4,7 +4,7 @@ use atoll_protocol::contribution::Header;
 use atoll_protocol::crypto::Key;
 use atoll_protocol::fragment::Fragment;
 use atoll_protocol::id::{FragmentId, NodeId, RunId, Short, Version};
-use atoll_protocol::limits::ROUNDS_AHEAD_MAX;
+use atoll_protocol::limits::{ROUNDS_AHEAD_MAX, TOKENS_MAX};
 use atoll_protocol::message::Message;
 
 use super::super::byzantine::{Act, Attack};
@@ -46,7 +46,7 @@ impl Liar {
             Attack::SignFlip => self.scaled(seen, &honest, -1.0),
             Attack::Bomb => vec![self.contribute(seen, bomb(&good))],
             Attack::TokenInflation => {
-                let tokens = if seen.round.is_multiple_of(2) { u64::MAX } else { 1 << 40 };
+                let tokens = if seen.round.is_multiple_of(2) { TOKENS_MAX } else { 1 << 30 };
                 vec![self.announce(Header { tokens, ..self.copied(seen) })]
             }
             Attack::WrongLength => self.wrong_length(seen, &good),
