@@ -1,8 +1,9 @@
 """Holds our logits, loss and gradients against those of transformers' LlamaForCausalLM.
 
-Usage: logits.py FOLDER [--gguf FILE] [--double]
+Usage: logits.py FOLDER [--gguf FILE | --original FOLDER] [--double]
 FOLDER is what `compare_dump` wrote. With --gguf, transformers reads the weights from that file
-itself instead of from our export, which checks our GGUF reader too. With --double, transformers
+itself instead of from our export, which checks our GGUF reader too; --original does the same for
+a folder that transformers wrote and `compare_dump --from` read. With --double, transformers
 computes in f64, which tells our rounding apart from its own.
 """
 
@@ -21,6 +22,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--gguf", type=Path)
+    parser.add_argument("--original", type=Path)
     parser.add_argument("--double", action="store_true")
     arguments = parser.parse_args()
     model = load(arguments).eval()
@@ -55,6 +57,8 @@ def main() -> None:
 
 
 def load(arguments: argparse.Namespace) -> torch.nn.Module:
+    if arguments.original:
+        return LlamaForCausalLM.from_pretrained(arguments.original, dtype=torch.float32)
     if arguments.gguf:
         folder, name = str(arguments.gguf.parent), arguments.gguf.name
         return AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, dtype=torch.float32)

@@ -1,5 +1,6 @@
 //! Which bytes to ask whom for, and when. No sockets: it is told how each attempt ended.
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -181,13 +182,20 @@ impl Fetcher {
         if withheld { Ended::Withheld } else { Ended::Retry }
     }
 
-    /// The requests to make now. `connected` are peers that may have anything.
-    pub fn poll(&mut self, now: Time, connected: &[NodeId], rng: &mut Rng) -> Vec<Ask> {
+    /// The requests to make now. `connected` tells which peers may have anything; it is asked
+    /// only if nobody better is known.
+    pub fn poll(
+        &mut self,
+        now: Time,
+        connected: impl Fn() -> Vec<NodeId>,
+        rng: &mut Rng,
+    ) -> Vec<Ask> {
         let mut asks = Vec::new();
         if now < self.idle_until {
             return asks;
         }
         let mut next = Time(u64::MAX);
+        let connected = LazyCell::new(connected);
         let mut flying: usize = self.in_flight.values().sum();
         for (turn, content) in &self.idle {
             if turn.waits && flying >= FETCHES_MAX {
@@ -203,7 +211,7 @@ impl Fetcher {
                 next = next.min(want.due);
                 continue;
             }
-            let Some(from) = choose(want, connected, rng).filter(|node| !busy(node)) else {
+            let Some(from) = choose(want, &connected, rng).filter(|node| !busy(node)) else {
                 next = next.min(now.after(BUSY_WAIT));
                 continue;
             };
@@ -236,7 +244,11 @@ impl Fetcher {
 }
 
 /// The next to ask: known holders in turn, then anybody.
-fn choose(want: &mut Want, connected: &[NodeId], rng: &mut Rng) -> Option<NodeId> {
+fn choose<F: FnOnce() -> Vec<NodeId>>(
+    want: &mut Want,
+    connected: &LazyCell<Vec<NodeId>, F>,
+    rng: &mut Rng,
+) -> Option<NodeId> {
     let turn = want.next_holder;
     want.next_holder += 1;
     // Starting anywhere spreads the load: not everybody asks the author.
@@ -276,29 +288,29 @@ mod tests {
     fn one_peer_is_not_asked_for_everything_at_once() {
         let mut fetcher = Fetcher::default();
         (0..10).for_each(|n| fetcher.want(content(n), 100, node(1), Time(0)));
-        let asks = fetcher.poll(Time(0), &[], &mut Rng::new(1));
+        let asks = fetcher.poll(Time(0), Vec::new, &mut Rng::new(1));
         assert_eq!(asks.len(), FETCHES_PER_PEER_MAX);
         let first = asks[0];
         let ended = fetcher.ended(&first.content, node(1), FetchOutcome::Stored, Time(70));
         assert_eq!(ended, Ended::Stored(Span(70)));
-        assert_eq!(fetcher.poll(Time(70), &[], &mut Rng::new(1)).len(), 1);
+        assert_eq!(fetcher.poll(Time(70), Vec::new, &mut Rng::new(1)).len(), 1);
     }
 
     #[test]
     fn what_is_urgent_does_not_wait_for_what_is_not() {
         let mut fetcher = Fetcher::default();
         (0..10).for_each(|n| fetcher.want(content(n), 100, node(1), Time(0)));
-        let asks = fetcher.poll(Time(0), &[], &mut Rng::new(1));
+        let asks = fetcher.poll(Time(0), Vec::new, &mut Rng::new(1));
         assert_eq!(
             asks.last().map(|ask| ask.content),
             Some(content(3)),
             "first come, first served"
         );
         fetcher.want_first(content(99), 100, node(1), Time(1));
-        let asks = fetcher.poll(Time(1), &[], &mut Rng::new(1));
+        let asks = fetcher.poll(Time(1), Vec::new, &mut Rng::new(1));
         assert_eq!(asks.iter().map(|ask| ask.content).collect::<Vec<_>>(), [content(99)]);
         fetcher.cancel(&content(99));
-        assert!(fetcher.poll(Time(2), &[], &mut Rng::new(1)).is_empty());
+        assert!(fetcher.poll(Time(2), Vec::new, &mut Rng::new(1)).is_empty());
     }
 
     #[test]
@@ -307,11 +319,11 @@ mod tests {
         fetcher.want(content(0), 100, node(1), Time(0));
         fetcher.want(content(0), 100, node(2), Time(0));
         let mut rng = Rng::new(3);
-        let first = fetcher.poll(Time(0), &[], &mut rng)[0].from;
+        let first = fetcher.poll(Time(0), Vec::new, &mut rng)[0].from;
         let ended = fetcher.ended(&content(0), first, FetchOutcome::NotFound, Time(5));
         assert_eq!(ended, Ended::Retry);
-        assert!(fetcher.poll(Time(6), &[], &mut rng).is_empty());
-        let second = fetcher.poll(Time(300), &[], &mut rng)[0].from;
+        assert!(fetcher.poll(Time(6), Vec::new, &mut rng).is_empty());
+        let second = fetcher.poll(Time(300), Vec::new, &mut rng)[0].from;
         assert_ne!(first, second);
     }
 
@@ -323,7 +335,7 @@ mod tests {
         let (mut now, mut ends) = (Time(0), Vec::new());
         while ends.len() < FETCH_ATTEMPTS_MAX as usize {
             now = fetcher.next_poll().unwrap().max(Time(now.0 + 1));
-            for ask in fetcher.poll(now, &[], &mut rng) {
+            for ask in fetcher.poll(now, Vec::new, &mut rng) {
                 ends.push(fetcher.ended(&ask.content, ask.from, FetchOutcome::NotFound, now));
             }
         }

@@ -217,8 +217,8 @@ impl Engine {
         if self.fetcher.next_poll().is_none_or(|at| at > self.now) {
             return;
         }
-        let connected: Vec<NodeId> = self.peers.reachable().copied().collect();
-        for ask in self.fetcher.poll(self.now, &connected, &mut self.rng) {
+        let connected = || self.peers.reachable().copied().collect::<Vec<NodeId>>();
+        for ask in self.fetcher.poll(self.now, connected, &mut self.rng) {
             let crate::fetch::Ask { content, from, bytes_max } = ask;
             self.outbox.push(Output::Fetch { content, from, bytes_max });
         }
