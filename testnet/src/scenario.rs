@@ -264,7 +264,8 @@ fn two_hundred(seed: u64) -> Setup {
     setup.genesis.rounds.heartbeat_ms = 6_000;
     setup.genesis.rounds.alive_ms = 18_000;
     setup.heal_at = Time(1_000);
-    setup.end_at = Time(40_000);
+    // Ten rounds, and a little more.
+    setup.end_at = Time(36_000);
     setup
 }
 
