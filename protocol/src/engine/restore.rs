@@ -145,7 +145,10 @@ impl Engine {
             let fragment = self.courses[index].fragment;
             self.retrail(fragment);
             let resumed = self.config.resumed.get(index).copied();
+            let floor = self.config.signed.get(index).copied().unwrap_or(0);
             let course = &mut self.courses[index];
+            let settled = &mut course.tokens.settled;
+            settled.signed_floor = settled.signed_floor.max(floor);
             course.dirty = course.version > course.head.version;
             course.resume(resumed.as_ref());
             let idle = !course.dirty && course.head.version > 0;

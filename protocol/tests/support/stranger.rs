@@ -62,6 +62,7 @@ impl<'a> Stranger<'a> {
             trains: true,
             resumed: Vec::new(),
             lost: BTreeSet::new(),
+            signed: Vec::new(),
             planted: Planted::default(),
         };
         let mut stranger = Self {

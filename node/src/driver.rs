@@ -1,0 +1,269 @@
+//! The loop: inputs in, the engine decides, outputs are executed strictly in their order.
+//!
+//! ```text
+//!   requests ─┐                               ┌─> store   (a write holds back what follows it)
+//!   island  ──┤                               ├─> island  (errands, at step boundaries)
+//!   jobs    ──┼─> engine ─> queue of outputs ─┼─> jobs    (check, fold: blocking threads)
+//!   timer   ──┤                               ├─> net     (gossip, messages, fetches)
+//!   net     ──┘                               └─> observe
+//! ```
+//!
+//! Local work goes before remote work. Nothing in the loop waits for a peer, a disk or the
+//! island: whatever takes time is done elsewhere and comes back as an input.
+
+mod clock;
+mod contents;
+mod errands;
+mod execute;
+mod part;
+mod saving;
+mod start;
+mod view;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use atoll_protocol::engine::{Command, Engine, Input, Output};
+use atoll_protocol::frontier::Standing;
+use atoll_protocol::genesis::Genesis;
+use atoll_protocol::id::{ContentId, FragmentId};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Interval, sleep_until};
+
+use crate::island::host::{Host, Told};
+use crate::net::{NetEvent, NetHandle};
+use crate::observe::{Event, Observer};
+use crate::store::Store;
+use clock::Clock;
+use contents::Serving;
+use errands::Errands;
+use execute::Write;
+use part::{Done, Part};
+use saving::Saving;
+
+pub use start::{Plan, StartError};
+pub use view::Training;
+
+/// What somebody on this machine wants of a running node.
+#[derive(Debug)]
+pub enum Request {
+    /// Something for the engine.
+    Command(Command),
+    /// Let the island step no more; everything else goes on.
+    Quiesce,
+    /// Let it step again.
+    Resume,
+    /// Look into the engine; the answer is JSON.
+    Inspect(oneshot::Sender<serde_json::Value>),
+    /// Save, say goodbye and end.
+    Leave,
+}
+
+/// Why a driver ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It was asked to.
+    Left,
+    /// Another node runs with the same key.
+    SameKey,
+    /// The island cannot go on.
+    Island,
+}
+
+/// A running node, but for its tasks.
+#[derive(Debug)]
+pub struct Driver {
+    genesis: Arc<Genesis>,
+    engine: Engine,
+    clock: Clock,
+    store: Arc<Store>,
+    net: NetHandle,
+    observer: Observer,
+    /// Outputs in the order the engine made them.
+    outputs: VecDeque<Task>,
+    /// The write that holds the outputs back.
+    write: Option<Write>,
+    parts: Vec<Part>,
+    serving: Arc<Serving>,
+    errands: Option<Errands>,
+    saving: Saving,
+    training: Training,
+    /// Payloads that could not be read back and are checked again once they are fetched.
+    rechecks: BTreeMap<ContentId, FragmentId>,
+    /// Own payloads that an adoption may ask for.
+    own: BTreeMap<ContentId, Arc<[u8]>>,
+    quiet: bool,
+    leaving: Option<Instant>,
+    ending: Option<Ending>,
+    started: Instant,
+    done: mpsc::Sender<Done>,
+    inlets: Inlets,
+}
+
+/// Where inputs come from.
+#[derive(Debug)]
+struct Inlets {
+    requests: mpsc::Receiver<Request>,
+    told: mpsc::Receiver<Told>,
+    done: mpsc::Receiver<Done>,
+    net: mpsc::Receiver<NetEvent>,
+    tick: Interval,
+}
+
+/// An output that waits for its turn.
+#[derive(Debug)]
+struct Task {
+    output: Output,
+    /// For an adoption: the head and the captures that the engine knew of when it asked.
+    known: Option<(Arc<[f32]>, u64)>,
+}
+
+impl Driver {
+    /// Runs until somebody asks it to leave or it cannot go on.
+    pub async fn run(mut self) -> Ending {
+        loop {
+            self.settle();
+            if let Some(ending) = self.ending {
+                self.observer.event(Event::note(format!("ending: {ending:?}")));
+                self.net.leave().await;
+                return ending;
+            }
+            self.wait().await;
+        }
+    }
+
+    /// Takes the next input, local ones first.
+    async fn wait(&mut self) {
+        let deadline = self.engine.poll_timeout().map(|time| self.clock.instant(time));
+        let timer = sleep_until(deadline.unwrap_or_else(|| self.clock.far()).into());
+        let may_hear = self.outputs.len() < OUTPUTS_MAX;
+        tokio::select! {
+            biased;
+            Some(request) = self.inlets.requests.recv() => self.request(request),
+            Some(told) = self.inlets.told.recv() => self.told(told),
+            Some(done) = self.inlets.done.recv() => self.done(done),
+            () = timer => {
+                let now = self.clock.now();
+                self.engine.handle_timeout(now);
+            }
+            _ = self.inlets.tick.tick() => self.tick(),
+            Some(event) = self.inlets.net.recv(), if may_hear => self.heard(event),
+        }
+    }
+
+    /// Moves the engine's outputs into the queue and executes what nothing holds back.
+    fn settle(&mut self) {
+        loop {
+            self.drain();
+            if self.write.is_some() {
+                return;
+            }
+            let Some(task) = self.outputs.pop_front() else { break };
+            self.execute(task);
+        }
+        self.save_if_due();
+        self.wake_island();
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.engine.poll_output() {
+            let known = match &output {
+                Output::Adopt { fragment, .. } => {
+                    self.parts.get(fragment.index()).map(|part| (part.head(), part.captures))
+                }
+                _ => None,
+            };
+            self.outputs.push_back(Task { output, known });
+        }
+    }
+
+    fn input(&mut self, input: Input) {
+        let now = self.clock.now();
+        self.engine.handle(now, input);
+        // At once, because an adoption speaks of the head as it is now.
+        self.drain();
+    }
+
+    fn heard(&mut self, event: NetEvent) {
+        match event {
+            NetEvent::PeerUp(node) => {
+                self.observer.event(Event::peer_up(node));
+                self.input(Input::PeerUp(node));
+            }
+            NetEvent::PeerDown(node) => {
+                self.observer.event(Event::peer_down(node));
+                self.input(Input::PeerDown(node));
+            }
+            NetEvent::Received { from, bytes, receipt } => {
+                self.input(Input::Received { from, bytes, receipt });
+            }
+            NetEvent::Fetched { content, from, outcome, .. } => {
+                self.fetched_again(content, outcome);
+                self.input(Input::Fetched { content, from, outcome });
+            }
+            NetEvent::Notice(notice) => self.observer.event(Event::notice(&notice)),
+        }
+    }
+
+    fn request(&mut self, request: Request) {
+        match request {
+            Request::Command(command) => self.input(Input::Command(command)),
+            Request::Quiesce => {
+                self.quiet = true;
+                self.pause_island();
+            }
+            Request::Resume => self.quiet = false,
+            Request::Inspect(reply) => {
+                // Whoever asked may have gone.
+                let _ = reply.send(self.inspect());
+            }
+            Request::Leave => self.leave(),
+        }
+    }
+
+    fn leave(&mut self) {
+        if self.leaving.is_some() {
+            return;
+        }
+        self.observer.event(Event::note("leaving: saving and saying goodbye".to_owned()));
+        self.leaving = Some(Instant::now() + LEAVE_WITHIN);
+        self.pause_island();
+        self.input(Input::Command(Command::Leave));
+    }
+
+    fn tick(&mut self) {
+        self.retry();
+        self.evaluate_if_due();
+        self.serving.set(self.servable());
+        self.observer.publish(self.status());
+        if self.leaving.is_some_and(|until| Instant::now() >= until) {
+            self.ending.get_or_insert(Ending::Left);
+        }
+        self.keep_peers();
+    }
+
+    /// Snapshots that peers may have, by the donor rule.
+    fn servable(&self) -> Vec<ContentId> {
+        let digests = self.parts.iter().flat_map(Part::bases);
+        digests.filter(|digest| self.engine.may_serve(digest)).collect()
+    }
+
+    fn is_caught_up(&self) -> bool {
+        self.engine.standing() == Standing::CaughtUp
+    }
+
+    fn fragments(&self) -> impl Iterator<Item = FragmentId> + use<> {
+        (0..u16::try_from(self.parts.len()).expect("a fragment's id is 16 bits")).map(FragmentId)
+    }
+
+    fn host(&self) -> Option<&Host> {
+        self.errands.as_ref().map(Errands::host)
+    }
+}
+
+/// Outputs that may wait before the node listens to peers no more; a slow disk must not let the
+/// queue grow.
+const OUTPUTS_MAX: usize = 4096;
+/// How long a leaving node takes at most to save and to say goodbye.
+const LEAVE_WITHIN: Duration = Duration::from_millis(1200);
