@@ -9,7 +9,7 @@ use atoll_protocol::genesis::{Genesis, Model};
 use super::failure::Failure;
 use super::folder::{BYTE, Folder, Settings};
 use super::island;
-use crate::cli::{ImportOptions, Place};
+use crate::cli::{ImportOptions, IslandOptions};
 
 /// Makes an island's folder from a model.
 pub(crate) fn run(options: &ImportOptions) -> Result<(), Failure> {
@@ -38,11 +38,13 @@ pub(crate) fn run(options: &ImportOptions) -> Result<(), Failure> {
     let parameters = imported.into_parameters(&Layout::new(&genesis))?;
     let parts = parameters.len();
     folder.create(&genesis, &settings, tokenizer.as_deref())?;
-    let place = Place { dir: options.dir.clone(), device: DeviceChoice::Cpu, threads: Some(1) };
+    let island_options =
+        IslandOptions { dir: options.dir.clone(), device: DeviceChoice::Cpu, threads: Some(1) };
     let used = folder.tokenizer(&genesis)?;
     let dataset =
         island::dataset(&folder, &genesis, used, &settings.data, settings.field.as_deref())?;
-    let mut learner = island::with_parameters(&genesis, &settings, &place, &dataset, parameters)?;
+    let mut learner =
+        island::with_parameters(&genesis, &settings, &island_options, &dataset, parameters)?;
     folder.save(&mut learner)?;
     let by = tokenizer.map_or(BYTE, |_| "its own tokenizer");
     eprintln!(

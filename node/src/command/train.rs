@@ -14,26 +14,26 @@ use atoll_protocol::genesis::{Genesis, Model, PRESETS};
 use super::failure::Failure;
 use super::folder::{BYTE, Folder, Settings};
 use super::island;
-use super::progress::Progress;
+use super::session::Session;
 use crate::cli::{OptimiserChoice, TrainOptions};
 
 /// Trains until the time is over, the steps are done, or somebody presses Ctrl-C.
 pub(crate) fn run(options: &TrainOptions) -> Result<(), Failure> {
     let limits = Limits::new(options)?;
-    let folder = Folder::new(&options.place.dir);
+    let folder = Folder::new(&options.island.dir);
     let stop = stop_on_interrupt()?;
     let mut learner =
         if options.resume { resume(options, &folder)? } else { begin(options, &folder)? };
     let first = learner.evaluate()?;
-    let mut progress = Progress::new(&learner, limits.minutes, limits.steps, first);
-    let outcome = train(&mut learner, &folder, &limits, &stop, &mut progress);
-    progress.finish();
+    let mut session = Session::new(&learner, limits.minutes, limits.steps, first);
+    let outcome = train(&mut learner, &folder, &limits, &stop, &mut session);
+    session.finish();
     if let Err(error) = outcome {
         return Err(explain(error, &folder));
     }
     folder.save(&mut learner)?;
     let last = learner.evaluate()?;
-    progress.summary(&learner, last, &options.place.dir, options.json);
+    session.summary(&learner, last, &options.island.dir, options.json);
     Ok(())
 }
 
@@ -67,17 +67,17 @@ fn train(
     folder: &Folder,
     limits: &Limits,
     stop: &AtomicBool,
-    progress: &mut Progress,
+    session: &mut Session,
 ) -> Result<(), Failed> {
     let began = Instant::now();
     let (mut saved, mut evaluated) = (began, began);
     while !limits.reached(learner, began) && !stop.load(Ordering::Relaxed) {
         let rate = learner.genesis().schedule.learning_rate(learner.tokens());
         let step = learner.step(rate)?;
-        progress.stepped(learner, &step, rate);
+        session.stepped(learner, &step, rate);
         if evaluated.elapsed() >= EVALUATE_EVERY {
             let loss = learner.evaluate()?;
-            progress.evaluated(learner, loss);
+            session.evaluated(loss);
             evaluated = Instant::now();
         }
         if saved.elapsed() >= SAVE_EVERY {
@@ -117,7 +117,7 @@ fn explain(failed: Failed, folder: &Folder) -> Failure {
 /// Makes a new folder and its island.
 fn begin(options: &TrainOptions, folder: &Folder) -> Result<Learner, Failure> {
     if folder.is_taken() {
-        let dir = options.place.dir.display();
+        let dir = options.island.dir.display();
         return Err(Failure::new(format!("{dir}: an island lives here already"))
             .hint("go on with it (--resume), or name another folder (--dir)"));
     }
@@ -144,7 +144,7 @@ fn begin(options: &TrainOptions, folder: &Folder) -> Result<Learner, Failure> {
     // Everything that can be wrong with the input shows before the folder is an island's.
     let dataset =
         island::dataset(folder, &genesis, used, &settings.data, settings.field.as_deref())?;
-    let learner = island::fresh(&genesis, &settings, &options.place, &dataset)?;
+    let learner = island::fresh(&genesis, &settings, &options.island, &dataset)?;
     folder.create(&genesis, &settings, text.as_deref())?;
     Ok(learner)
 }
@@ -157,7 +157,7 @@ fn resume(options: &TrainOptions, folder: &Folder) -> Result<Learner, Failure> {
     let field = options.text.field.as_deref().or(settings.field.as_deref());
     let tokenizer = folder.tokenizer(&genesis)?;
     let dataset = island::dataset(folder, &genesis, tokenizer, data, field)?;
-    let mut learner = island::fresh(&genesis, &settings, &options.place, &dataset)?;
+    let mut learner = island::fresh(&genesis, &settings, &options.island, &dataset)?;
     if let Some(checkpoint) = folder.checkpoint() {
         learner.restore(&checkpoint)?;
     }
