@@ -53,6 +53,34 @@ fn stopping_and_resuming_gives_the_same_checkpoint() {
 }
 
 #[test]
+fn a_tokenizer_stays_with_its_island() {
+    let home = tempfile::tempdir().unwrap();
+    words(&home, "words");
+    let train: [&str; 5] = ["train", "--tokenizer", "words/tokenizer.json", "--dir", "one"];
+    let trained = run(&home, &[&train[..], &["--steps", "2"]].concat());
+    assert!(trained.status.success(), "{}", stderr(&trained));
+    // What the island needs it has taken along.
+    std::fs::remove_dir_all(home.path().join("words")).unwrap();
+    let resumed = run(&home, &["train", "--resume", "--steps", "3", "--dir", "one"]);
+    assert!(resumed.status.success(), "{}", stderr(&resumed));
+    let exported = run(&home, &["export", "--dir", "one", "model"]);
+    assert!(exported.status.success(), "{}", stderr(&exported));
+    let imported = run(&home, &["import", "model", "--dir", "two"]);
+    assert!(imported.status.success(), "{}", stderr(&imported));
+    for dir in ["one", "model", "two"] {
+        let read = |name: &str| std::fs::read_to_string(home.path().join(dir).join(name)).unwrap();
+        assert_eq!(read("tokenizer.json"), WORDS, "{dir}");
+        assert_eq!(read("tokenizer_config.json"), WORDS_CONFIG, "{dir}");
+    }
+    let resumed = run(&home, &["train", "--resume", "--steps", "1", "--dir", "two"]);
+    assert!(resumed.status.success(), "{}", stderr(&resumed));
+    // Without its config the tokenizer ends texts with another token: those are other data.
+    std::fs::remove_file(home.path().join("one").join("tokenizer_config.json")).unwrap();
+    let resumed = run(&home, &["train", "--resume", "--steps", "4", "--dir", "one"]);
+    refused(&resumed, "other data than this");
+}
+
+#[test]
 fn bad_input_is_refused_and_changes_nothing() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path();
@@ -143,6 +171,14 @@ fn models_that_cannot_be_imported_are_named() {
     assert!(!home.path().join("x").join("genesis.toml").exists());
 }
 
+/// Makes a folder with a tokenizer whose config, not its name, tells what ends a text.
+fn words(home: &TempDir, folder: &str) {
+    let folder = home.path().join(folder);
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("tokenizer.json"), WORDS).unwrap();
+    std::fs::write(folder.join("tokenizer_config.json"), WORDS_CONFIG).unwrap();
+}
+
 fn run(home: &TempDir, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_atoll"))
         .args(arguments)
@@ -169,3 +205,13 @@ const WIDE_TOKENIZER: &str = r#"{
     "normalizer": null, "pre_tokenizer": null, "post_processor": null, "decoder": null,
     "model": {"type": "WordLevel", "vocab": {"a": 0, "b": 4000}, "unk_token": "a"}
 }"#;
+
+/// A tokenizer of a few words, none of which is a usual name for the end of a text.
+const WORDS: &str = r#"{
+    "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+    "normalizer": null, "pre_tokenizer": {"type": "WhitespaceSplit"}, "post_processor": null,
+    "decoder": null,
+    "model": {"type": "WordLevel", "vocab": {"?": 0, "the": 1, "and": 2, "stop": 3},
+        "unk_token": "?"}
+}"#;
+const WORDS_CONFIG: &str = r#"{"eos_token": "stop"}"#;

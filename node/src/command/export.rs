@@ -15,7 +15,7 @@ pub(crate) fn run(options: &ExportOptions) -> Result<(), Failure> {
     let island_options = IslandOptions { dir, device: DeviceChoice::Cpu, threads: Some(1) };
     let learner = island::trained(&folder, &island_options, None, None)?;
     let genesis = learner.genesis();
-    let files = [folder.tokenizer_file()];
+    let files = folder.tokenizer_files();
     let tokenizer = if genesis.data.tokenizer == BYTE {
         ExportTokenizer::Byte
     } else {

@@ -24,9 +24,9 @@ pub(crate) fn run(options: &ImportOptions) -> Result<(), Failure> {
     genesis.data.sequence = options.sequence.unwrap_or(context.min(SEQUENCE_MAX));
     genesis.data.batch = options.batch.unwrap_or(genesis.data.batch);
     genesis.schedule.peak = options.learning_rate;
-    if let Some(text) = &imported.tokenizer {
+    if let Some(files) = &imported.tokenizer {
         genesis.data.tokenizer = "tokenizer.json".into();
-        genesis.data.tokenizer_content = Some(content_id(text.as_bytes()));
+        genesis.data.tokenizer_content = Some(content_id(files.json.as_bytes()));
     } else if !matches!(imported.model, Model::Llama { vocab, .. } if vocab >= BYTES) {
         return Err(Failure::new("the model has no tokenizer and too few tokens for bytes")
             .hint("put its tokenizer.json into the folder"));
@@ -37,7 +37,7 @@ pub(crate) fn run(options: &ImportOptions) -> Result<(), Failure> {
     let tokenizer = imported.tokenizer.clone();
     let parameters = imported.into_parameters(&Layout::new(&genesis))?;
     let parts = parameters.len();
-    folder.create(&genesis, &settings, tokenizer.as_deref())?;
+    folder.create(&genesis, &settings, tokenizer.as_ref())?;
     let island_options =
         IslandOptions { dir: options.dir.clone(), device: DeviceChoice::Cpu, threads: Some(1) };
     let used = folder.tokenizer(&genesis)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use atoll_node::island::data::Tokenizer;
+use atoll_node::island::data::{Tokenizer, TokenizerFiles};
 use atoll_node::island::learner::Learner;
 use atoll_node::island::{Island, IslandError};
 use atoll_protocol::crypto::content_id;
@@ -122,9 +122,9 @@ fn begin(options: &TrainOptions, folder: &Folder) -> Result<Learner, Failure> {
             .hint("go on with it (--resume), or name another folder (--dir)"));
     }
     let (mut genesis, tokenizer) = (genesis(options)?, tokenizer(options)?);
-    if let Some((_, text)) = &tokenizer {
+    if let Some(files) = &tokenizer {
         genesis.data.tokenizer = "tokenizer.json".into();
-        genesis.data.tokenizer_content = Some(content_id(text.as_bytes()));
+        genesis.data.tokenizer_content = Some(content_id(files.json.as_bytes()));
     }
     let data = options.text.data.clone().unwrap_or_else(|| GENERATED.into());
     if data != GENERATED {
@@ -137,15 +137,15 @@ fn begin(options: &TrainOptions, folder: &Folder) -> Result<Learner, Failure> {
         accumulate: options.accumulate.unwrap_or(1),
         muon: options.optimiser == Some(OptimiserChoice::Muon),
     };
-    let (used, text) = match tokenizer {
-        Some((tokenizer, text)) => (tokenizer, Some(text)),
-        None => (Tokenizer::byte(), None),
+    let used = match &tokenizer {
+        Some(files) => files.tokenizer()?,
+        None => Tokenizer::byte(),
     };
     // Everything that can be wrong with the input shows before the folder is an island's.
     let dataset =
         island::dataset(folder, &genesis, used, &settings.data, settings.field.as_deref())?;
     let learner = island::fresh(&genesis, &settings, &options.island, &dataset)?;
-    folder.create(&genesis, &settings, text.as_deref())?;
+    folder.create(&genesis, &settings, tokenizer.as_ref())?;
     Ok(learner)
 }
 
@@ -207,16 +207,11 @@ fn genesis(options: &TrainOptions) -> Result<Genesis, Failure> {
     Ok(genesis)
 }
 
-/// The tokenizer that the options name, with the text of its file.
-fn tokenizer(options: &TrainOptions) -> Result<Option<(Tokenizer, String)>, Failure> {
+/// The tokenizer that the options name; none if that is the one for bytes.
+fn tokenizer(options: &TrainOptions) -> Result<Option<TokenizerFiles>, Failure> {
     match options.tokenizer.as_deref() {
         None | Some(BYTE) => Ok(None),
-        Some(path) => {
-            let path = Path::new(path);
-            let tokenizer = Tokenizer::from_file(path)?;
-            let text = std::fs::read_to_string(path).map_err(Failure::file(path))?;
-            Ok(Some((tokenizer, text)))
-        }
+        Some(path) => Ok(Some(TokenizerFiles::read(Path::new(path))?)),
     }
 }
 

@@ -21,7 +21,7 @@ pub use error::DataError;
 pub use feed::{Cursor, Feed};
 pub use held_out::HeldOut;
 pub use source::{Progress, Source};
-pub use tokenizer::Tokenizer;
+pub use tokenizer::{Tokenizer, TokenizerFiles};
 
 use generated::Generated;
 use token_file::TokenFile;
