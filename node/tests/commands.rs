@@ -157,6 +157,7 @@ fn models_that_cannot_be_imported_are_named() {
     assert!(run(&home, &["train", "--steps", "1", "--dir", "one"]).status.success());
     assert!(run(&home, &["export", "--dir", "one", "model"]).status.success());
     refused(&run(&home, &["import", "nothing", "--dir", "x"]), "no model");
+    refused(&run(&home, &["import", "model", "--data", "nowhere", "--dir", "x"]), "no such file");
     let weights = home.path().join("model").join("model.safetensors");
     let bytes = std::fs::read(&weights).unwrap();
     std::fs::write(&weights, &bytes[..bytes.len() - 10]).unwrap();

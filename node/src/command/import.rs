@@ -1,5 +1,6 @@
 //! `atoll import`: begin with a model from elsewhere.
 
+use atoll_node::island::data::Tokenizer;
 use atoll_node::island::device::DeviceChoice;
 use atoll_node::island::hugging_face;
 use atoll_node::island::layout::Layout;
@@ -37,15 +38,19 @@ pub(crate) fn run(options: &ImportOptions) -> Result<(), Failure> {
     let tokenizer = imported.tokenizer.clone();
     let parameters = imported.into_parameters(&Layout::new(&genesis))?;
     let parts = parameters.len();
-    folder.create(&genesis, &settings, tokenizer.as_ref())?;
     let island_options =
         IslandOptions { dir: options.dir.clone(), device: DeviceChoice::Cpu, threads: Some(1) };
-    let used = folder.tokenizer(&genesis)?;
+    let used = match &tokenizer {
+        Some(files) => files.tokenizer()?,
+        None => Tokenizer::byte(),
+    };
     let dataset =
         island::dataset(&folder, &genesis, used, &settings.data, settings.field.as_deref())?;
     let mut learner =
         island::with_parameters(&genesis, &settings, &island_options, &dataset, parameters)?;
+    // Last: an island's folder without a checkpoint would begin with other parameters.
     folder.save(&mut learner)?;
+    folder.create(&genesis, &settings, tokenizer.as_ref())?;
     let by = tokenizer.map_or(BYTE, |_| "its own tokenizer");
     eprintln!(
         "{}: {parts} parameters, text by {by}\nnext: atoll sample --dir {0}, or atoll train \
