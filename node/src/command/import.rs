@@ -1,10 +1,9 @@
 //! `atoll import`: begin with a model from elsewhere.
 
-use atoll_node::island::data::Tokenizer;
+use atoll_node::island::data::{GENERATED, Tokenizer};
 use atoll_node::island::device::DeviceChoice;
 use atoll_node::island::hugging_face;
 use atoll_node::island::layout::Layout;
-use atoll_protocol::crypto::content_id;
 use atoll_protocol::genesis::{Genesis, Model};
 
 use super::failure::Failure;
@@ -25,15 +24,14 @@ pub(crate) fn run(options: &ImportOptions) -> Result<(), Failure> {
     genesis.data.sequence = options.sequence.unwrap_or(context.min(SEQUENCE_MAX));
     genesis.data.batch = options.batch.unwrap_or(genesis.data.batch);
     genesis.schedule.peak = options.learning_rate;
-    if let Some(files) = &imported.tokenizer {
-        genesis.data.tokenizer = "tokenizer.json".into();
-        genesis.data.tokenizer_content = Some(content_id(files.json.as_bytes()));
-    } else if !matches!(imported.model, Model::Llama { vocab, .. } if vocab >= BYTES) {
+    let few = !matches!(imported.model, Model::Llama { vocab, .. } if vocab >= BYTES);
+    if imported.tokenizer.is_none() && few {
         return Err(Failure::new("the model has no tokenizer and too few tokens for bytes")
             .hint("put its tokenizer.json into the folder"));
     }
+    let data = options.text.data.clone().unwrap_or_else(|| GENERATED.into());
+    island::name_text(&mut genesis, &data, imported.tokenizer.as_ref());
     genesis.validate()?;
-    let data = options.text.data.clone().unwrap_or_else(|| "generated".into());
     let settings = Settings { data, field: options.text.field.clone(), accumulate: 1, muon: false };
     let tokenizer = imported.tokenizer.clone();
     let parameters = imported.into_parameters(&Layout::new(&genesis))?;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use atoll_node::island::cpu::optimiser::settings::{Method, Settings as Optimiser};
-use atoll_node::island::data::{Dataset, Progress, Source, Tokenizer};
+use atoll_node::island::data::tokenizer::TOKENIZER;
+use atoll_node::island::data::{Dataset, GENERATED, Progress, Source, Tokenizer, TokenizerFiles};
 use atoll_node::island::layout::Layout;
 use atoll_node::island::learner::{Choices, Learner};
 use atoll_protocol::genesis::{Genesis, Model};
@@ -13,6 +14,17 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::failure::Failure;
 use super::folder::{Folder, Settings};
 use crate::cli::IslandOptions;
+
+/// Says in a new run's genesis what its text is and how it becomes tokens.
+pub(super) fn name_text(genesis: &mut Genesis, data: &str, tokenizer: Option<&TokenizerFiles>) {
+    if data != GENERATED {
+        genesis.data.corpus = "files".into();
+    }
+    if let Some(files) = tokenizer {
+        genesis.data.tokenizer = TOKENIZER.into();
+        genesis.data.tokenizer_content = Some(files.content());
+    }
+}
 
 /// Opens the text of a lone island, with a bar while it is tokenized.
 pub(super) fn dataset(

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use atoll_node::island::data::{Tokenizer, TokenizerFiles};
+use atoll_node::island::data::{GENERATED, Tokenizer, TokenizerFiles};
 use atoll_node::island::learner::Learner;
 use atoll_node::island::{Island, IslandError};
-use atoll_protocol::crypto::content_id;
 use atoll_protocol::genesis::{Genesis, Model, PRESETS};
 
 use super::failure::Failure;
@@ -122,14 +121,8 @@ fn begin(options: &TrainOptions, folder: &Folder) -> Result<Learner, Failure> {
             .hint("go on with it (--resume), or name another folder (--dir)"));
     }
     let (mut genesis, tokenizer) = (genesis(options)?, tokenizer(options)?);
-    if let Some(files) = &tokenizer {
-        genesis.data.tokenizer = "tokenizer.json".into();
-        genesis.data.tokenizer_content = Some(content_id(files.json.as_bytes()));
-    }
     let data = options.text.data.clone().unwrap_or_else(|| GENERATED.into());
-    if data != GENERATED {
-        genesis.data.corpus = "files".into();
-    }
+    island::name_text(&mut genesis, &data, tokenizer.as_ref());
     genesis.validate()?;
     let settings = Settings {
         data,
@@ -234,8 +227,6 @@ fn stop_on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
     Ok(stop)
 }
 
-/// The built-in corpus.
-const GENERATED: &str = "generated";
 /// Highest learning rate of a lone island: small models on few tokens like it high.
 const LEARNING_RATE: f32 = 3e-3;
 /// Tokens over which a lone island's learning rate falls: a quarter of an hour of `nano`.

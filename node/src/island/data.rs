@@ -20,7 +20,7 @@ use std::path::Path;
 pub use error::DataError;
 pub use feed::{Cursor, Feed};
 pub use held_out::HeldOut;
-pub use source::{Progress, Source};
+pub use source::{GENERATED, Progress, Source};
 pub use tokenizer::{Tokenizer, TokenizerFiles};
 
 use generated::Generated;

@@ -3,6 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use atoll_protocol::crypto::content_id;
+use atoll_protocol::id::ContentId;
+
 use super::Tokenizer;
 use crate::island::data::DataError;
 
@@ -38,6 +41,11 @@ impl TokenizerFiles {
             std::fs::write(&path, text).map_err(DataError::file(&path))?;
         }
         Ok(())
+    }
+
+    /// What names the tokenizer in a genesis.
+    pub fn content(&self) -> ContentId {
+        content_id(self.json.as_bytes())
     }
 
     /// The tokenizer that the files describe.
