@@ -81,6 +81,39 @@ fn a_tokenizer_stays_with_its_island() {
 }
 
 #[test]
+fn another_tokenizer_than_the_genesis_names_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    words(&home, "words");
+    let train = ["train", "--steps", "1", "--tokenizer", "words/tokenizer.json"];
+    assert!(run(&home, &[&train[..], &["--dir", "one"]].concat()).status.success());
+    let genesis = ["--genesis", "one/genesis.toml"];
+    let again = run(&home, &[&train[..], &genesis[..], &["--dir", "two"]].concat());
+    assert!(again.status.success(), "{}", stderr(&again));
+    let read = |dir: &str| std::fs::read(home.path().join(dir).join("genesis.toml")).unwrap();
+    assert!(read("one") == read("two"));
+    // The same words, but one more byte.
+    let changed = format!("{WORDS}\n");
+    for folder in ["words", "one"] {
+        std::fs::write(home.path().join(folder).join("tokenizer.json"), &changed).unwrap();
+    }
+    let resume: [&str; 5] = ["train", "--resume", "--steps", "2", "--dir"];
+    for arguments in [
+        &[&resume[..], &["one"]].concat()[..],
+        &["eval", "--dir", "one"],
+        &["sample", "--dir", "one"],
+        &["export", "--dir", "one", "model"],
+        &[&train[..], &genesis[..], &["--dir", "three"]].concat(),
+    ] {
+        let output = run(&home, arguments);
+        refused(&output, "not the run's tokenizer");
+        refused(&output, "hint: use the very tokenizer.json");
+    }
+    let without = [&["train", "--steps", "1", "--dir", "three"], &genesis[..]].concat();
+    refused(&run(&home, &without), "give its file with --tokenizer");
+    assert!(!home.path().join("three").join("genesis.toml").exists());
+}
+
+#[test]
 fn bad_input_is_refused_and_changes_nothing() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path();

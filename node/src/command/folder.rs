@@ -77,7 +77,9 @@ impl Folder {
         if genesis.data.tokenizer == BYTE {
             return Ok(Tokenizer::byte());
         }
-        Ok(TokenizerFiles::read(&self.root.join(TOKENIZER))?.tokenizer()?)
+        let files = TokenizerFiles::read(&self.root.join(TOKENIZER))?;
+        files.check(&genesis.data)?;
+        Ok(files.tokenizer()?)
     }
 
     /// The tokenizer's files, as far as the run has them.

@@ -12,7 +12,7 @@ use atoll_protocol::id::NodeId;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::failure::Failure;
-use super::folder::{Folder, Settings};
+use super::folder::{BYTE, Folder, Settings};
 use crate::cli::IslandOptions;
 
 /// Says in a new run's genesis what its text is and how it becomes tokens.
@@ -21,7 +21,10 @@ pub(super) fn name_text(genesis: &mut Genesis, data: &str, tokenizer: Option<&To
         genesis.data.corpus = "files".into();
     }
     if let Some(files) = tokenizer {
-        genesis.data.tokenizer = TOKENIZER.into();
+        // A genesis that somebody wrote may have a name of its own for it.
+        if genesis.data.tokenizer == BYTE {
+            genesis.data.tokenizer = TOKENIZER.into();
+        }
         genesis.data.tokenizer_content = Some(files.content());
     }
 }

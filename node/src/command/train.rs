@@ -120,7 +120,8 @@ fn begin(options: &TrainOptions, folder: &Folder) -> Result<Learner, Failure> {
         return Err(Failure::new(format!("{dir}: an island lives here already"))
             .hint("go on with it (--resume), or name another folder (--dir)"));
     }
-    let (mut genesis, tokenizer) = (genesis(options)?, tokenizer(options)?);
+    let mut genesis = genesis(options)?;
+    let tokenizer = tokenizer(options, &genesis)?;
     let data = options.text.data.clone().unwrap_or_else(|| GENERATED.into());
     island::name_text(&mut genesis, &data, tokenizer.as_ref());
     genesis.validate()?;
@@ -201,10 +202,17 @@ fn genesis(options: &TrainOptions) -> Result<Genesis, Failure> {
 }
 
 /// The tokenizer that the options name; none if that is the one for bytes.
-fn tokenizer(options: &TrainOptions) -> Result<Option<TokenizerFiles>, Failure> {
+fn tokenizer(options: &TrainOptions, genesis: &Genesis) -> Result<Option<TokenizerFiles>, Failure> {
+    let named = &genesis.data.tokenizer;
     match options.tokenizer.as_deref() {
-        None | Some(BYTE) => Ok(None),
-        Some(path) => Ok(Some(TokenizerFiles::read(Path::new(path))?)),
+        None | Some(BYTE) if named == BYTE => Ok(None),
+        None | Some(BYTE) => Err(Failure::new(format!("the genesis has the tokenizer {named}"))
+            .hint("give its file with --tokenizer")),
+        Some(path) => {
+            let files = TokenizerFiles::read(Path::new(path))?;
+            files.check(&genesis.data)?;
+            Ok(Some(files))
+        }
     }
 }
 

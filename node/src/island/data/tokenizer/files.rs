@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use atoll_protocol::crypto::content_id;
+use atoll_protocol::genesis::DataSpec;
 use atoll_protocol::id::ContentId;
 
 use super::Tokenizer;
@@ -46,6 +47,17 @@ impl TokenizerFiles {
     /// What names the tokenizer in a genesis.
     pub fn content(&self) -> ContentId {
         content_id(self.json.as_bytes())
+    }
+
+    /// Refuses to be the tokenizer of a run whose genesis names another.
+    pub fn check(&self, data: &DataSpec) -> Result<(), DataError> {
+        let found = self.content();
+        match data.tokenizer_content {
+            Some(expected) if expected != found => {
+                Err(DataError::OtherTokenizer { path: self.path.clone(), found, expected })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The tokenizer that the files describe.
