@@ -44,7 +44,7 @@ pub(crate) enum GenesisTask {
 
 /// Where a lone island lives and what it computes with.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct IslandOptions {
     /// The island's folder.
     #[arg(long, default_value = "atoll-train")]
     pub(crate) dir: PathBuf,
@@ -70,7 +70,7 @@ pub(crate) struct Text {
 #[derive(Args, Debug)]
 pub(crate) struct TrainOptions {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) island: IslandOptions,
     #[command(flatten)]
     pub(crate) text: Text,
     /// Go on with what the folder holds.
@@ -129,7 +129,7 @@ pub(crate) enum OptimiserChoice {
 #[derive(Args, Debug)]
 pub(crate) struct EvalOptions {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) island: IslandOptions,
     #[command(flatten)]
     pub(crate) text: Text,
     /// Print one JSON object.
@@ -140,7 +140,7 @@ pub(crate) struct EvalOptions {
 #[derive(Args, Debug)]
 pub(crate) struct SampleOptions {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) island: IslandOptions,
     /// What the text begins with.
     #[arg(long, default_value = "")]
     pub(crate) prompt: String,

@@ -7,6 +7,6 @@ pub(crate) mod folder;
 pub(crate) mod genesis_check;
 pub(crate) mod import;
 mod island;
-mod progress;
 pub(crate) mod sample;
+mod session;
 pub(crate) mod train;

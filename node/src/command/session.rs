@@ -8,8 +8,8 @@ use atoll_node::island::Step;
 use atoll_node::island::learner::Learner;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Progress of a training session.
-pub(crate) struct Progress {
+/// A training session, as it is shown.
+pub(crate) struct Session {
     bar: Option<ProgressBar>,
     minutes: Option<f64>,
     steps: Option<u64>,
@@ -22,7 +22,7 @@ pub(crate) struct Progress {
     smooth: Option<f32>,
 }
 
-impl Progress {
+impl Session {
     pub(crate) fn new(
         learner: &Learner,
         minutes: Option<f64>,
@@ -82,7 +82,7 @@ impl Progress {
     }
 
     /// The held-out loss was measured.
-    pub(crate) fn evaluated(&mut self, _learner: &Learner, loss: f64) {
+    pub(crate) fn evaluated(&mut self, loss: f64) {
         self.held_out = loss;
     }
 
