@@ -247,7 +247,7 @@ impl Store {
         let Inner { contents, incoming, budget, .. } = &*self.inner;
         let gone: Vec<ContentId> = contents.ids().into_iter().filter(useless).collect();
         contents.remove(&gone, budget)?;
-        self.log().records.forget_norms(&gone);
+        self.log().records.sweep_norms(useless)?;
         let partial: Vec<ContentId> = incoming.ids().into_iter().filter(useless).collect();
         partial.iter().try_for_each(|id| incoming.remove(id, budget))?;
         Ok(gone.len() + partial.len())

@@ -11,8 +11,8 @@ use atoll_protocol::id::{ContentId, FragmentId};
 
 use super::budget::Budget;
 use super::content_file::ContentFile;
-use super::contents::{count_broken, is_unreadable};
-use super::error::StoreError;
+use super::contents::count_broken;
+use super::error::{StoreError, is_unreadable};
 use super::file;
 use super::incident::Incidents;
 use super::locked;

@@ -12,7 +12,7 @@ use atoll_protocol::id::ContentId;
 
 use super::budget::Budget;
 use super::content_file::ContentFile;
-use super::error::StoreError;
+use super::error::{StoreError, is_unreadable};
 use super::file;
 use super::incident::Incidents;
 use super::locked;
@@ -266,12 +266,5 @@ pub(super) fn count_broken(broken: &Path, budget: &Budget) {
     }
 }
 
-/// Whether the disk can no longer read what it once wrote.
-pub(super) fn is_unreadable(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(INPUT_OUTPUT_ERROR)
-}
-
 /// Ends the names of files that are being made.
 pub(super) const MADE: &str = ".made";
-/// EIO, for which std has no name.
-const INPUT_OUTPUT_ERROR: i32 = 5;

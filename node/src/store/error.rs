@@ -182,6 +182,11 @@ pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
+/// Whether the disk can no longer read what it once wrote.
+pub(super) fn is_unreadable(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(INPUT_OUTPUT_ERROR)
+}
+
 fn full(path: &Path, needed: u64, used: u64, max: Option<u64>) -> String {
     let path = path.display();
     match max {
@@ -194,6 +199,8 @@ fn process(holder: Option<u32>) -> String {
     holder.map(|id| format!(" ({id})")).unwrap_or_default()
 }
 
+/// EIO, for which std has no name.
+const INPUT_OUTPUT_ERROR: i32 = 5;
 /// What the file of signed slots is called in messages.
 pub(super) const SIGNED: &str = "the list of signed rounds";
 

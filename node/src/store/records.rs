@@ -142,16 +142,9 @@ impl Records {
                 let (_, _, number) = row?.0.value();
                 rows.remove(number)?;
             }
-            let mut table = change.open_table(NORMS)?;
-            for id in payloads {
-                table.remove(id.0.as_slice())?;
-            }
-            Ok(())
+            remove_norms(change, payloads)
         })?;
-        for id in payloads {
-            self.norms.remove(id);
-            self.unwritten.remove(id);
-        }
+        self.forget_norms(payloads);
         Ok(())
     }
 
@@ -168,13 +161,18 @@ impl Records {
         self.norms.get(id)
     }
 
-    /// Forgets what was measured of contents that are gone.
-    pub(super) fn forget_norms(&mut self, gone: &[ContentId]) {
-        for id in gone {
-            // The row stays in the database until a prune names it: it does no harm there.
-            self.norms.remove(id);
-            self.unwritten.remove(id);
+    /// Forgets what was measured of contents that are `useless`.
+    pub(super) fn sweep_norms(
+        &mut self,
+        useless: impl Fn(&ContentId) -> bool,
+    ) -> Result<(), StoreError> {
+        let gone: Vec<ContentId> = self.norms.keys().filter(|id| useless(id)).copied().collect();
+        if gone.is_empty() {
+            return Ok(());
         }
+        self.change(|change| remove_norms(change, &gone))?;
+        self.forget_norms(&gone);
+        Ok(())
     }
 
     /// For each fragment, the highest round that anybody contributed to.
@@ -211,6 +209,13 @@ impl Records {
     /// Bytes on the disk.
     pub(super) fn bytes(&self) -> u64 {
         std::fs::metadata(&self.path).map_or(0, |about| about.len())
+    }
+
+    fn forget_norms(&mut self, gone: &[ContentId]) {
+        for id in gone {
+            self.norms.remove(id);
+            self.unwritten.remove(id);
+        }
     }
 
     fn read_norms(&mut self) -> Result<BTreeMap<ContentId, Norms>, StoreError> {
@@ -280,6 +285,14 @@ fn encode(record: &Record) -> Result<Vec<u8>, StoreError> {
         return Err(StoreError::TooLong { bytes: bytes.len(), max: RECORD_BYTES_MAX });
     }
     Ok(bytes)
+}
+
+fn remove_norms(change: &redb::WriteTransaction, gone: &[ContentId]) -> Result<(), redb::Error> {
+    let mut table = change.open_table(NORMS)?;
+    for id in gone {
+        table.remove(id.0.as_slice())?;
+    }
+    Ok(())
 }
 
 /// Whose contribution a record is; nobody's for a closed round.

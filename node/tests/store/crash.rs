@@ -33,7 +33,12 @@ fn batch(n: u32) -> [Record; 3] {
     [contribution(&key(1), 0, n, &bytes), contribution(&key(2), 0, n, &bytes), closed(0, n)]
 }
 
-/// The rounds that are still there after round `n`.
+/// What a checkpoint says after round `n`.
+fn checkpoint(n: u32) -> String {
+    format!("{n},").repeat(1000)
+}
+
+/// The rounds that are there at least after round `n`.
 fn kept(n: u32) -> std::ops::RangeInclusive<u32> {
     n.saturating_sub(KEPT) + 1..=n
 }
@@ -61,7 +66,7 @@ fn child_of_the_crash_test() {
         }
         incoming.finish().unwrap();
         store.put_base(content_id(&bytes), &bytes, FragmentId(0)).unwrap();
-        let text = n.to_string().repeat(1000);
+        let text = checkpoint(n);
         let save = store.save_checkpoint(|path| {
             fs::write(path.join("one"), &text)?;
             fs::write(path.join("two"), &text)
@@ -78,7 +83,7 @@ fn fifty_kills_lose_nothing() {
     // On a real disk, where a write takes long enough to be cut off.
     let folder = TempDir::new().unwrap();
     let mut rng = Rng::new(50);
-    let (mut durable, mut incarnation) = (0, 0);
+    let (mut seen, mut incarnation) = (Seen::default(), 0);
     for kill in 0..50 {
         let mut child = spawn(folder.path());
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -92,7 +97,7 @@ fn fifty_kills_lose_nothing() {
                 incarnation = number;
                 heard += 1;
             } else if let Some(number) = line.strip_prefix(DURABLE) {
-                durable = number.trim().parse().unwrap();
+                seen.durable = number.trim().parse().unwrap();
                 heard += 1;
             }
         }
@@ -104,53 +109,57 @@ fn fifty_kills_lose_nothing() {
         child.wait().unwrap();
         for line in lines.map_while(Result::ok) {
             if let Some(number) = line.strip_prefix(DURABLE) {
-                durable = number.trim().parse().unwrap();
+                seen.durable = number.trim().parse().unwrap();
             }
         }
-        durable = check(folder.path(), durable, kill);
+        check(folder.path(), &mut seen, kill);
     }
-    assert!(durable > 20, "{durable} rounds");
+    assert!(seen.durable > 20 && seen.base > 0 && seen.checkpoint > 0, "{seen:?}");
 }
 
-/// What a killed process left, which had acknowledged round `durable`; returns the last round.
-fn check(folder: &Path, durable: u32, kill: u32) -> u32 {
+/// How far a folder has come; it never goes back.
+#[derive(Debug, Default)]
+struct Seen {
+    durable: u32,
+    base: u32,
+    checkpoint: u32,
+}
+
+/// Looks at what a killed process left, which had acknowledged `seen`.
+fn check(folder: &Path, seen: &mut Seen, kill: u32) {
     let store = match Store::open(folder) {
         // Killed before it had made the folder.
-        Err(StoreError::NoRun { .. }) if durable == 0 => return 0,
+        Err(StoreError::NoRun { .. }) if seen.durable == 0 => return,
         other => other.unwrap_or_else(|error| panic!("kill {kill}: {error}")),
     };
     let records = store.records().unwrap();
-    let last = records.iter().filter_map(Record::contribution_round).map(|round| round.number);
-    let last = last.max().unwrap_or(0);
+    let rounds = records.iter().filter_map(Record::contribution_round).map(|round| round.number);
+    let (first, last) = (rounds.clone().min().unwrap_or(1), rounds.max().unwrap_or(0));
+    let durable = seen.durable;
     assert!(last == durable || last == durable + 1, "kill {kill}: {last} after {durable}");
-    // The round before the last that was pruned may have gone or not.
-    let whole = |through: u32| -> Vec<Record> { (through + 1..=last).flat_map(batch).collect() };
-    let through = kept(last).start() - 1;
-    assert!(
-        records == whole(through) || records == whole(through.saturating_sub(1)),
-        "kill {kill}: {} records up to round {last}",
-        records.len()
-    );
+    assert!(first <= *kept(last).start(), "kill {kill}: {first} is the first up to {last}");
+    let whole: Vec<Record> = (first..=last).flat_map(batch).collect();
+    assert!(records == whole, "kill {kill}: {} records for {first} to {last}", records.len());
     assert!(store.missing().unwrap().is_empty(), "kill {kill}");
-    for n in kept(last) {
+    for n in first..=last {
         assert_eq!(store.content(&content_id(&payload(n))).unwrap().unwrap(), payload(n));
         assert_eq!(store.norms(&content_id(&payload(n))), Some(norms(1)));
     }
     let floor = store.signed_floor(FragmentId(0));
     assert!(floor == last || floor == last + 1, "kill {kill}: signed {floor}, written {last}");
-    if last > 2 {
-        let base = [last, last - 1].map(arriving).iter().any(|bytes| {
-            store.base(&content_id(bytes)).unwrap().is_some_and(|found| found == *bytes)
-        });
-        assert!(base, "kill {kill}");
-        let path = store.checkpoint().unwrap();
+    let is_base = |n: &u32| {
+        let bytes = arriving(*n);
+        store.base(&content_id(&bytes)).unwrap().is_some_and(|found| found == bytes)
+    };
+    let base = (1..=last).rev().find(is_base).unwrap_or(0);
+    let checkpoint = store.checkpoint().map_or(0, |path| {
         let text = fs::read_to_string(path.join("one")).unwrap();
         assert_eq!(text, fs::read_to_string(path.join("two")).unwrap(), "kill {kill}");
-        let whole = [last, last - 1].map(|n| n.to_string().repeat(1000));
-        assert!(whole.contains(&text), "kill {kill}");
-    }
+        (1..=last).find(|n| checkpoint(*n) == text).unwrap_or_else(|| panic!("kill {kill}"))
+    });
+    assert!(base >= seen.base && checkpoint >= seen.checkpoint, "kill {kill}: {seen:?}");
     assert!(store.incidents().is_empty(), "kill {kill}");
-    last
+    *seen = Seen { durable: last, base, checkpoint };
 }
 
 #[test]

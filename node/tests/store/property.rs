@@ -121,9 +121,7 @@ impl Disk {
             let found = store.content(&id(n)).unwrap();
             assert_eq!(found, self.contents.contains(&n).then(|| bytes(n)), "content {n}");
             used += found.map_or(0, |found| found.len() as u64);
-            if self.contents.contains(&n) {
-                assert_eq!(store.norms(&id(n)).as_ref(), self.norms.get(&n), "norms {n}");
-            }
+            assert_eq!(store.norms(&id(n)).as_ref(), self.norms.get(&n), "norms {n}");
         }
         assert_eq!(store.usage().contents, used);
         for n in 0..CONTENTS {
@@ -208,7 +206,10 @@ proptest! {
                 Call::Sweep(keep) => {
                     store.sweep(&keep.iter().map(|n| id(*n)).collect()).unwrap();
                     let named = disk.named();
-                    disk.contents.retain(|n| named.contains(&id(*n)) || keep.contains(n));
+                    let kept = |n: &u8| named.contains(&id(*n)) || keep.contains(n);
+                    disk.contents.retain(kept);
+                    disk.norms.retain(|n, _| kept(n));
+                    disk.durable.retain(|n, _| kept(n));
                 }
                 Call::Reopen => {
                     drop(store);

@@ -8,7 +8,7 @@ use atoll_protocol::id::RunId;
 use redb::{Builder, Database, ReadableDatabase};
 
 use super::tables::{INDEX, META, NEXT, NORMS, RECORDS, RUN, number};
-use crate::store::error::StoreError;
+use crate::store::error::{StoreError, is_full, is_unreadable};
 use crate::store::file;
 
 /// Makes an empty database for `run`.
@@ -66,8 +66,11 @@ pub(super) fn open(path: &Path, run: RunId) -> Result<(Database, u64), StoreErro
 /// What an error of redb means.
 pub(super) fn failure(path: &Path, error: redb::Error) -> StoreError {
     match error {
-        redb::Error::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-            StoreError::corrupt(path, WHOLE, "the file is too short")
+        // What redb says of a file that is none of its own, and what a failing disk says.
+        redb::Error::Io(error)
+            if !is_full(&error) && (error.raw_os_error().is_none() || is_unreadable(&error)) =>
+        {
+            StoreError::corrupt(path, WHOLE, error)
         }
         redb::Error::Io(error) => StoreError::file(path)(error),
         redb::Error::DatabaseAlreadyOpen => {
