@@ -1,3 +1,5 @@
 //! The node's library: an island that trains, and, around it, what makes it part of a swarm.
 
+pub mod identity;
 pub mod island;
+pub mod ticket;
