@@ -1,0 +1,4 @@
+//! What people see of a node.
+
+pub mod clock;
+pub mod logging;
