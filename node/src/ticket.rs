@@ -289,7 +289,8 @@ mod tests {
             let read = refused(&format!("{PREFIX}{}", base32().encode(&bytes)));
             (ticket.encode().unwrap_err().to_string(), read.to_string())
         };
-        let cases: [(fn(&mut Ticket), &str); 6] = [
+        type Change = fn(&mut Ticket);
+        let cases: [(Change, &str); 6] = [
             (|it| it.name.clear(), "the name ``"),
             (|it| it.name = "\u{1b}[31mred".into(), "the name `\\u{1b}[31mred`"),
             (|it| it.peers[0] = "10.0.0.7:4001".into(), "no multiaddress"),

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub struct Partial {
     /// The node's folder [default: $XDG_DATA_HOME/atoll, or ~/.local/share/atoll].
     // Not in the file, which is in this folder.
-    #[arg(long, value_name = "FOLDER", global = true)]
+    #[arg(long, value_name = "FOLDER")]
     #[serde(skip)]
     pub home: Option<PathBuf>,
     /// An address to listen on; again or with commas for more [default: any port, UDP and TCP].

@@ -8,7 +8,7 @@ use super::Config;
 pub(super) fn to_toml(config: &Config) -> String {
     let mut page = Page { config, text: String::new() };
     page.line(&format!("# Save this as {} to keep it.", config.file().display()));
-    let home = text(&config.home.display().to_string());
+    let home = text(config.home.display());
     page.line(&format!("# home = {home} # {}", config.source("home")));
     page.list("listen", &config.listen);
     page.list("external", &config.external);

@@ -85,8 +85,9 @@ impl Server {
                 let _ = stopped.await;
             });
         let task = tokio::spawn(async move { service.await });
-        door.write(folder).map_err(refuse)?;
         let server = Self { address, door, folder: folder.to_owned(), stop: Some(stop), task };
+        // Last: whoever finds the file is answered. Without the file the server ends here.
+        server.door.write(folder).map_err(refuse)?;
         Ok((server, queue))
     }
 

@@ -147,24 +147,7 @@ pub(super) mod example {
                 control: Lane { up: 1_200_000, down: 3_400_000 },
                 content: Lane { up: 12_345_678_901, down: 9_876_543_210 },
             },
-            peers: vec![
-                Peer {
-                    node: NodeId([0xcd; 32]),
-                    address: Some("/ip4/203.0.113.7/udp/4001/quic-v1".into()),
-                    relayed: false,
-                    rtt_ms: Some(23.4),
-                    standing: Some(Standing::CaughtUp),
-                    version: Some(41),
-                },
-                Peer {
-                    node: NodeId([0xef; 32]),
-                    address: None,
-                    relayed: true,
-                    rtt_ms: None,
-                    standing: None,
-                    version: None,
-                },
-            ],
+            peers: peers(),
             receipts: vec![
                 Receipt { round: round(40), merged_by: 8, of: 8 },
                 Receipt { round: round(41), merged_by: 6, of: 8 },
@@ -176,6 +159,27 @@ pub(super) mod example {
             }],
             ..Status::new(RunId([0x3f; 32]), NodeId([0x12; 32]))
         }
+    }
+
+    fn peers() -> Vec<Peer> {
+        vec![
+            Peer {
+                node: NodeId([0xcd; 32]),
+                address: Some("/ip4/203.0.113.7/udp/4001/quic-v1".into()),
+                relayed: false,
+                rtt_ms: Some(23.4),
+                standing: Some(Standing::CaughtUp),
+                version: Some(41),
+            },
+            Peer {
+                node: NodeId([0xef; 32]),
+                address: None,
+                relayed: true,
+                rtt_ms: None,
+                standing: None,
+                version: None,
+            },
+        ]
     }
 }
 
