@@ -15,16 +15,12 @@ use crate::cli::Settings;
 
 /// Why a server does not start, and what to do about it.
 #[derive(Debug, Error)]
-#[error("{message}\nhint: {hint}")]
-pub struct StartError {
-    message: String,
-    hint: &'static str,
-}
+#[error("{0}\nhint: {1}")]
+pub struct StartError(pub(crate) String, pub(crate) &'static str);
 
-impl StartError {
-    /// Both in lower case, without a period.
-    pub fn new(message: impl Into<String>, hint: &'static str) -> Self {
-        Self { message: message.into(), hint }
+impl From<io::Error> for StartError {
+    fn from(error: io::Error) -> Self {
+        Self(format!("the system refused: {error}"), "look at the limits of this user")
     }
 }
 
@@ -34,57 +30,45 @@ impl StartError {
 pub fn settings(arguments: Vec<OsString>) -> Result<Settings, StartError> {
     let mut command = Settings::command();
     if let Some(path) = Settings::parse_from(&arguments).config {
+        let failed = |reason| {
+            let hint = "`atoll-bootstrap --print-config` prints a file with every setting";
+            StartError(format!("configuration file {}: {reason}", path.display()), hint)
+        };
+        let text = fs::read_to_string(&path).map_err(|error| failed(error.to_string()))?;
+        let table: toml::Table = text.parse().map_err(|error| failed(format!("{error}")))?;
         // What the file says becomes the default, so that clap checks it and lets others win.
-        for (name, value) in read_file(&path)? {
+        for (name, value) in table {
+            if ["config", "print_config"].contains(&&*name)
+                || !command.get_arguments().any(|known| known.get_id() == &name)
+            {
+                return Err(failed(format!("unknown setting {name:?}")));
+            }
             let values = value.as_array().cloned().unwrap_or_else(|| vec![value]);
             let text = |value: toml::Value| value.as_str().map_or(value.to_string(), Into::into);
             let values: Vec<String> = values.into_iter().map(text).collect();
             command = command.mut_arg(name, |argument| argument.default_values(values));
         }
     }
-    let mut settings = Settings::from_arg_matches(&command.get_matches_from(arguments))
-        .map_err(|error| StartError::new(error.to_string(), FILE_HINT))?;
-    settings.key = settings.key.or_else(default_key);
+    let matches = command.get_matches_from(arguments);
+    let mut settings = Settings::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let data = folder("XDG_DATA_HOME").or_else(|| Some(folder("HOME")?.join(".local/share")));
+    settings.key = settings.key.or_else(|| Some(data?.join("atoll/bootstrap.key")));
     Ok(settings)
 }
 
 /// The identity in the key file, which is made if there is none.
 pub fn identity(settings: &Settings) -> Result<Keypair, StartError> {
     let hint = "name a file of your own with --key; a deleted one is made anew, as a new identity";
-    let path = settings.key.as_deref();
-    let path =
-        path.ok_or_else(|| StartError::new("no folder for the key: HOME is not set", hint))?;
+    let no_folder = || StartError("no folder for the key: HOME is not set".into(), hint);
+    let path = settings.key.as_deref().ok_or_else(no_folder)?;
     let secret = match read_secret(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => make_secret(path),
         read => read,
     };
     secret
         .and_then(|secret| Keypair::ed25519_from_bytes(secret).map_err(io::Error::other))
-        .map_err(|error| StartError::new(format!("key file {}: {error}", path.display()), hint))
-}
-
-fn read_file(path: &Path) -> Result<toml::Table, StartError> {
-    let failed = |reason: String| {
-        StartError::new(format!("configuration file {}: {reason}", path.display()), FILE_HINT)
-    };
-    let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-    let table: toml::Table = toml::from_str(&text).map_err(|error| failed(error.to_string()))?;
-    let command = Settings::command();
-    let known = |name: &String| {
-        !NOT_IN_FILE.contains(&&**name)
-            && command.get_arguments().any(|known| known.get_id() == name)
-    };
-    match table.keys().find(|name| !known(name)) {
-        Some(name) => Err(failed(format!("unknown setting {name:?}"))),
-        None => Ok(table),
-    }
-}
-
-fn default_key() -> Option<PathBuf> {
-    let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    folder("XDG_DATA_HOME")
-        .or_else(|| Some(folder("HOME")?.join(".local/share")))
-        .map(|folder| folder.join("atoll/bootstrap.key"))
+        .map_err(|error| StartError(format!("key file {}: {error}", path.display()), hint))
 }
 
 fn read_secret(path: &Path) -> io::Result<Vec<u8>> {
@@ -110,6 +94,3 @@ fn make_secret(path: &Path) -> io::Result<Vec<u8>> {
     File::open(folder)?.sync_all()?;
     Ok(secret)
 }
-
-const FILE_HINT: &str = "`atoll-bootstrap --print-config` prints a file with every setting";
-const NOT_IN_FILE: [&str; 4] = ["config", "print_config", "help", "version"];

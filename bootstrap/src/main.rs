@@ -3,7 +3,6 @@
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use atoll_bootstrap::cli::Settings;
 use atoll_bootstrap::config::{self, StartError};
@@ -28,24 +27,15 @@ fn run() -> Result<(), StartError> {
         return Ok(());
     }
     observe::start_log(settings.log);
-    let runtime = tokio::runtime::Runtime::new().map_err(refused)?;
-    let served = runtime.block_on(serve(settings));
-    // What is still running holds nothing that must be kept.
-    runtime.shutdown_timeout(Duration::from_millis(200));
-    served
+    tokio::runtime::Runtime::new()?.block_on(serve(settings))
 }
 
 async fn serve(settings: Settings) -> Result<(), StartError> {
-    let mut terminate = signal(SignalKind::terminate()).map_err(refused)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
     let server = Server::start(settings).await?;
     tracing::info!(peer = %server.peer_id(), http = %server.http(), "started");
-    let stop = async {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    };
+    let stop = async { tokio::select!(_ = terminate.recv() => {}, _ = interrupt.recv() => {}) };
     server.run(stop, |address| say(&address)).await;
     Ok(())
 }
@@ -54,8 +44,4 @@ async fn serve(settings: Settings) -> Result<(), StartError> {
 fn say(line: &(impl Display + ?Sized)) {
     let mut output = io::stdout().lock();
     let _ = writeln!(output, "{line}").and_then(|()| output.flush());
-}
-
-fn refused(error: io::Error) -> StartError {
-    StartError::new(format!("the system refused: {error}"), "look at the limits of this user")
 }

@@ -1,15 +1,15 @@
 //! What an operator can see: metrics, readiness and the log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::http::{StatusCode, header};
 use axum::routing::get;
 use libp2p::{PeerId, relay, rendezvous};
 use prometheus_client::encoding::text;
-use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge, info::Info};
+use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
 use prometheus_client::registry::Registry;
 use tracing_subscriber::EnvFilter;
 
@@ -35,19 +35,19 @@ pub(crate) struct Metrics {
     circuits: Gauge,
     registrations: Gauge,
     requests: Family<[(&'static str, &'static str); 2], Counter>,
+    /// Until when who is registered under what.
     registered: BTreeMap<(PeerId, String), Instant>,
+    /// The library may tell twice that a circuit has closed.
+    connected: BTreeSet<(PeerId, PeerId)>,
 }
 
 impl Metrics {
-    /// What /metrics and /healthz answer from.
-    pub(crate) fn router(&self, peer: PeerId) -> Router {
+    /// Answers /metrics and /healthz.
+    pub(crate) fn router(&self) -> Router {
         let mut registry = Registry::with_prefix("atoll_bootstrap");
-        let about = [("version", env!("CARGO_PKG_VERSION").into()), ("peer", peer.to_string())];
-        registry.register("build", "This server", Info::new(about.to_vec()));
-        let (connections, listeners) = (self.connections.clone(), self.listeners.clone());
-        registry.register("connections", "Open connections", connections);
-        registry.register("listeners", "Addresses listened on", listeners.clone());
-        registry.register("circuits", "Open circuits through the relay", self.circuits.clone());
+        registry.register("connections", "Open connections", self.connections.clone());
+        registry.register("listeners", "Addresses listened on", self.listeners.clone());
+        registry.register("circuits", "Pairs of peers on the relay", self.circuits.clone());
         registry.register("registrations", "Nodes under runs", self.registrations.clone());
         registry.register("refused", "Connections over a limit", self.refused.clone());
         registry.register("cut_off", "Peers that asked too much", self.cut_off.clone());
@@ -59,6 +59,7 @@ impl Metrics {
             let status = encoded.map_or(StatusCode::INTERNAL_SERVER_ERROR, |()| StatusCode::OK);
             (status, [(header::CONTENT_TYPE, OPEN_METRICS)], body)
         };
+        let listeners = self.listeners.clone();
         let health = async move || match listeners.get() {
             0 => (StatusCode::SERVICE_UNAVAILABLE, "listening nowhere\n"),
             _ => (StatusCode::OK, "ok\n"),
@@ -71,28 +72,30 @@ impl Metrics {
         self.requests.get_or_create(&[("kind", kind), ("outcome", outcome)]).inc();
     }
 
-    /// Who is registered under what, and until when.
-    pub(crate) fn registered(&mut self, peer: PeerId, run: &rendezvous::Namespace, until: Instant) {
-        self.registered.insert((peer, run.to_string()), until);
+    pub(crate) fn registered(&mut self, registration: &rendezvous::Registration) {
         let now = Instant::now();
         self.registered.retain(|_, until| *until > now);
+        let name = (registration.record.peer_id(), registration.namespace.to_string());
+        self.registered.insert(name, now + Duration::from_secs(registration.ttl));
         self.registrations.set(self.registered.len().try_into().unwrap_or(i64::MAX));
     }
 
-    pub(crate) fn relay(&self, event: &relay::Event) {
+    pub(crate) fn relay(&mut self, event: &relay::Event) {
+        use relay::Event;
         match event {
-            relay::Event::ReservationReqAccepted { .. } => self.request("reserve", true),
-            relay::Event::ReservationReqDenied { .. } => self.request("reserve", false),
-            relay::Event::CircuitReqDenied { .. } => self.request("circuit", false),
-            relay::Event::CircuitReqAccepted { .. } => {
+            Event::ReservationReqAccepted { .. } => self.request("reserve", true),
+            Event::ReservationReqDenied { .. } => self.request("reserve", false),
+            Event::CircuitReqDenied { .. } => self.request("circuit", false),
+            Event::CircuitReqAccepted { src_peer_id, dst_peer_id } => {
                 self.request("circuit", true);
-                self.circuits.inc();
+                self.connected.insert((*src_peer_id, *dst_peer_id));
             }
-            relay::Event::CircuitClosed { .. } => {
-                self.circuits.dec();
+            Event::CircuitClosed { src_peer_id, dst_peer_id, .. } => {
+                self.connected.remove(&(*src_peer_id, *dst_peer_id));
             }
             _ => {}
         }
+        self.circuits.set(self.connected.len().try_into().unwrap_or(i64::MAX));
     }
 }
 

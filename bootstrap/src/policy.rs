@@ -100,11 +100,11 @@ pub(crate) fn ip_of(address: &Multiaddr) -> Option<IpAddr> {
 
 /// What each network has asked in this minute. Keys are free, so limits for each peer stop nobody.
 #[derive(Debug, Default)]
-pub(crate) struct Asked(Option<Instant>, BTreeMap<IpAddr, u64>);
+pub(crate) struct Asked(Option<Instant>, BTreeMap<IpAddr, usize>);
 
 impl Asked {
     /// Adds what a request costs. False: this was too much, and so is all until the minute ends.
-    pub(crate) fn add(&mut self, network: IpAddr, cost: u64, now: Instant) -> bool {
+    pub(crate) fn add(&mut self, network: IpAddr, cost: usize, now: Instant) -> bool {
         if self.0.is_none_or(|began| now - began >= MINUTE) {
             *self = Self(Some(now), BTreeMap::new());
         }
@@ -120,4 +120,4 @@ const CIRCUITS_PER_PEER_MAX: usize = 16;
 const CIRCUIT_DURATION: Duration = Duration::from_secs(2 * 60 * 60);
 const MINUTE: Duration = Duration::from_secs(60);
 /// A node asks a few times in a minute, and a hundred may start together behind one address.
-const ASKED_PER_MINUTE_MAX: u64 = 4096;
+const ASKED_PER_MINUTE_MAX: usize = 4096;

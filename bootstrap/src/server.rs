@@ -1,15 +1,14 @@
 //! The event loop: what happens on the network, and what follows from it.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::future::{Future, IntoFuture as _};
-use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
+use std::{fmt::Display, io};
 
 use atoll_protocol::wire::version::KAD_PROTOCOL;
 use futures::StreamExt as _;
-use libp2p::core::{ConnectedPoint, transport::ListenerId};
+use libp2p::core::ConnectedPoint;
 use libp2p::multiaddr::{Multiaddr, Protocol};
 use libp2p::swarm::{ConnectionId, ListenError, Swarm, SwarmEvent};
 use libp2p::{PeerId, identify, rendezvous};
@@ -28,7 +27,6 @@ pub struct Server {
     settings: Settings,
     metrics: Metrics,
     http: (SocketAddr, JoinHandle<io::Result<()>>),
-    listeners: Vec<ListenerId>,
     asked: Asked,
     /// Incoming connections, whose they are and where they come from.
     guests: BTreeMap<ConnectionId, (PeerId, IpAddr)>,
@@ -39,15 +37,13 @@ impl Server {
     pub async fn start(settings: Settings) -> Result<Self, StartError> {
         let mut swarm = behaviour::swarm(config::identity(&settings)?, &settings);
         settings.listen.iter().try_for_each(check_free)?;
-        let mut listeners = Vec::new();
         for address in &settings.listen {
-            match swarm.listen_on(address.clone()).map_err(io::Error::other) {
-                Ok(listener) => listeners.push(listener),
+            match swarm.listen_on(address.clone()) {
                 // Not every machine speaks IPv6, and the default must do on all.
-                Err(error) if address.iter().next() == Some(Protocol::Ip6(ANY)) => {
+                Err(error) if policy::ip_of(address) == Some(Ipv6Addr::UNSPECIFIED.into()) => {
                     tracing::warn!(%address, %error, "not listening");
                 }
-                Err(error) => return Err(cannot_listen(address)(error)),
+                listener => drop(listener.map_err(|error| cannot_listen(address, error))?),
             }
         }
         for address in &settings.external {
@@ -55,12 +51,12 @@ impl Server {
         }
         let metrics = Metrics::default();
         let http = tokio::net::TcpListener::bind(settings.http).await;
-        let http = http.map_err(cannot_listen(&settings.http))?;
-        let address = http.local_addr().map_err(cannot_listen(&settings.http))?;
-        let answers = axum::serve(http, metrics.router(*swarm.local_peer_id())).into_future();
+        let http = http.map_err(|error| cannot_listen(settings.http, error))?;
+        let address = http.local_addr()?;
+        let answers = axum::serve(http, metrics.router()).into_future();
         let http = (address, tokio::spawn(answers));
         let (asked, guests) = Default::default();
-        Ok(Self { swarm, settings, metrics, http, listeners, asked, guests })
+        Ok(Self { swarm, settings, metrics, http, asked, guests })
     }
 
     /// Who this server is; the same after every restart.
@@ -123,17 +119,10 @@ impl Server {
             SwarmEvent::ConnectionClosed { connection_id, .. } => {
                 self.guests.remove(&connection_id);
             }
-            SwarmEvent::IncomingConnectionError {
-                error: ListenError::Denied { cause }, ..
-            } => {
-                tracing::debug!(%cause, "connection refused");
+            SwarmEvent::IncomingConnectionError { error: ListenError::Denied { .. }, .. } => {
                 self.metrics.refused.inc();
             }
-            SwarmEvent::Behaviour(BehaviourEvent::Identify(identify::Event::Received {
-                peer_id,
-                info,
-                ..
-            })) => self.on_identified(peer_id, info),
+            SwarmEvent::Behaviour(BehaviourEvent::Identify(event)) => self.on_identify(event),
             SwarmEvent::Behaviour(BehaviourEvent::Rendezvous(event)) => self.on_rendezvous(&event),
             SwarmEvent::Behaviour(BehaviourEvent::Relay(event)) => self.metrics.relay(&event),
             SwarmEvent::Behaviour(BehaviourEvent::Autonat(event)) => {
@@ -151,29 +140,28 @@ impl Server {
         };
         self.guests.insert(connection, (peer, network));
         let there = self.guests.values().filter(|(_, from)| *from == network).count();
-        if there > self.settings.max_connections.div_ceil(4) as usize
-            || !self.asked.add(network, 1, Instant::now())
-        {
-            tracing::debug!(%network, "connection closed, its network has enough");
+        let crowded = there > self.settings.max_connections.div_ceil(4) as usize;
+        if crowded || !self.asked.add(network, 1, Instant::now()) {
             self.metrics.refused.inc();
             self.swarm.close_connection(connection);
         }
     }
 
-    fn on_identified(&mut self, peer: PeerId, info: identify::Info) {
-        self.charge(peer, 1 + info.listen_addrs.len() as u64 / 8);
-        let Some(network) = self.network_of(peer) else {
+    fn on_identify(&mut self, event: identify::Event) {
+        let identify::Event::Received { peer_id, mut info, .. } = event else {
             return;
         };
+        let Some(network) = self.charge(peer_id, 1 + info.listen_addrs.len() / 8) else {
+            return;
+        };
+        let kad = &mut self.swarm.behaviour_mut().kad;
+        // What it said before is forgotten, or its list could grow for ever.
+        kad.remove_peer(&peer_id);
         if info.protocols.iter().any(|protocol| protocol.as_ref() == KAD_PROTOCOL) {
-            let private = self.settings.announce_private;
-            let kad = &mut self.swarm.behaviour_mut().kad;
-            // What it said before is forgotten, or its list could grow for ever.
-            kad.remove_peer(&peer);
-            let mut addresses = info.listen_addrs;
-            addresses.retain(|address| policy::dialable(address, network.is_loopback(), private));
-            for address in addresses.into_iter().take(policy::ADDRESSES_PER_PEER_MAX) {
-                kad.add_address(&peer, address);
+            let (local, private) = (network.is_loopback(), self.settings.announce_private);
+            info.listen_addrs.retain(|address| policy::dialable(address, local, private));
+            for address in info.listen_addrs.into_iter().take(policy::ADDRESSES_PER_PEER_MAX) {
+                kad.add_address(&peer_id, address);
             }
         }
     }
@@ -182,87 +170,67 @@ impl Server {
         use rendezvous::server::Event;
         let (peer, kind, served, cost) = match event {
             Event::PeerRegistered { peer, registration } => {
-                let until = Instant::now() + Duration::from_secs(registration.ttl);
-                self.metrics.registered(*peer, &registration.namespace, until);
+                self.metrics.registered(registration);
                 // It stays, so it pays for its size.
                 let bytes: usize = registration.record.addresses().iter().map(Multiaddr::len).sum();
                 (peer, "register", true, 1 + bytes / 64)
             }
-            Event::PeerNotRegistered { peer, .. } => (peer, "register", false, 1),
-            Event::PeerUnregistered { peer, namespace } => {
-                self.metrics.registered(*peer, namespace, Instant::now());
-                (peer, "unregister", true, 1)
-            }
             Event::DiscoverServed { enquirer, registrations } => {
                 (enquirer, "discover", true, 1 + registrations.len() / 16)
             }
+            Event::PeerNotRegistered { peer, .. } => (peer, "register", false, 1),
+            Event::PeerUnregistered { peer, .. } => (peer, "unregister", true, 1),
             Event::DiscoverNotServed { enquirer, .. } => (enquirer, "discover", false, 1),
             Event::RegistrationExpired(_) => return,
         };
         self.metrics.request(kind, served);
-        self.charge(*peer, cost as u64);
+        self.charge(*peer, cost);
     }
 
-    fn charge(&mut self, peer: PeerId, cost: u64) {
-        let Some(network) = self.network_of(peer) else {
-            return;
-        };
-        if !self.asked.add(network, cost, Instant::now()) {
-            tracing::warn!(%peer, %network, "asks too much, cut off");
-            self.metrics.cut_off.inc();
-            // An error says that it has gone already.
-            let _ = self.swarm.disconnect_peer_id(peer);
+    /// Puts what a request costs on the account of the network it came from, which is returned;
+    /// or cuts the peer off, if that was too much.
+    fn charge(&mut self, peer: PeerId, cost: usize) -> Option<IpAddr> {
+        let (_, network) = *self.guests.values().find(|(guest, _)| *guest == peer)?;
+        if self.asked.add(network, cost, Instant::now()) {
+            return Some(network);
         }
-    }
-
-    fn network_of(&self, peer: PeerId) -> Option<IpAddr> {
-        self.guests.values().find(|(guest, _)| *guest == peer).map(|(_, network)| *network)
+        tracing::warn!(%peer, %network, "asks too much, cut off");
+        self.metrics.cut_off.inc();
+        self.swarm.disconnect_peer_id(peer).ok()?;
+        None
     }
 
     async fn leave(mut self) {
         self.http.1.abort();
-        // First, or those who are sent away come back at once.
-        for listener in self.listeners.drain(..) {
-            self.swarm.remove_listener(listener);
-        }
         let peers: Vec<PeerId> = self.swarm.connected_peers().copied().collect();
         tracing::info!(peers = peers.len(), "leaving");
-        for peer in peers {
-            let _ = self.swarm.disconnect_peer_id(peer);
-        }
+        peers.into_iter().for_each(|peer| self.swarm.disconnect_peer_id(peer).unwrap_or_default());
         let closed = async {
             while self.swarm.network_info().num_peers() > 0 {
                 self.swarm.select_next_some().await;
             }
         };
         // Those who do not answer in time find out by themselves.
-        let _ = tokio::time::timeout(LEAVE, closed).await;
+        let _ = tokio::time::timeout(Duration::from_millis(500), closed).await;
     }
 }
 
 /// Asks for the port alone: the TCP transport would share it with another server of its kind.
 fn check_free(address: &Multiaddr) -> Result<(), StartError> {
-    let bound = match (policy::ip_of(address), address.iter().nth(1)) {
-        (Some(ip), Some(Protocol::Tcp(port))) => TcpListener::bind((ip, port)).map(drop),
-        (Some(ip), Some(Protocol::Udp(port))) => UdpSocket::bind((ip, port)).map(drop),
-        _ => Ok(()),
+    let (Some(ip), Some(Protocol::Tcp(port))) = (policy::ip_of(address), address.iter().nth(1))
+    else {
+        return Ok(());
     };
-    match bound {
+    match TcpListener::bind((ip, port)) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            Err(cannot_listen(address)(error))
+            Err(cannot_listen(address, error))
         }
         // Anything else shows again when the port is taken for good.
         _ => Ok(()),
     }
 }
 
-fn cannot_listen(address: &impl Display) -> impl Fn(io::Error) -> StartError {
-    move |error| {
-        let hint = "is another server running here? --listen and --http choose other ports";
-        StartError::new(format!("cannot listen on {address}: {error}"), hint)
-    }
+fn cannot_listen(address: impl Display, error: impl Display) -> StartError {
+    let hint = "is another server running here? --listen and --http choose other ports";
+    StartError(format!("cannot listen on {address}: {error}"), hint)
 }
-
-/// How long peers are waited for at the end.
-const LEAVE: Duration = Duration::from_millis(500);
-const ANY: Ipv6Addr = Ipv6Addr::UNSPECIFIED;
