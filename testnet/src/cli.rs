@@ -15,7 +15,8 @@ use thiserror::Error;
 use crate::report::{self, Summary};
 use crate::runner::{self, EXIT_HARNESS, EXIT_OK, EXIT_USAGE};
 use crate::sim::{Setup, liars, plan};
-use crate::{planted, scenario, study, up};
+use crate::up::{self, UpError};
+use crate::{planted, scenario, study};
 
 /// Swarms on one machine.
 #[derive(Debug, Parser)]
@@ -31,8 +32,11 @@ pub struct Cli {
 pub enum Command {
     /// Run simulated swarms in virtual time and check every invariant.
     Sim(Sim),
-    /// Watch one calm swarm. For now it is simulated: one process, virtual time.
-    Up(Up),
+    /// Start a swarm of real processes, watch it train, and get a report.
+    Up(up::Options),
+    /// End what a killed `up` left behind; started by `up` itself.
+    #[command(hide = true, name = up::keeper::COMMAND)]
+    Keep,
 }
 
 /// Options of `sim`.
@@ -76,20 +80,6 @@ pub struct Sim {
     pub json: bool,
 }
 
-/// Options of `up`.
-#[derive(Debug, Args)]
-pub struct Up {
-    /// Islands in the swarm, 1 to 64.
-    #[arg(long, default_value_t = 4)]
-    pub islands: usize,
-    /// Virtual seconds to run, 4 to 3600.
-    #[arg(long, default_value_t = 60)]
-    pub seconds: u64,
-    /// Seed of every draw.
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-}
-
 /// Why a command ended without an answer.
 #[derive(Debug, Error)]
 pub enum CliError {
@@ -104,18 +94,35 @@ pub enum CliError {
     /// Something could not be written.
     #[error("cannot write: {0}")]
     Write(#[from] io::Error),
+    /// A swarm of processes did not come to its end.
+    #[error(transparent)]
+    Up(#[from] UpError),
+}
+
+impl CliError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Up(UpError::Interrupted) => EXIT_INTERRUPTED,
+            Self::Up(UpError::Usage { .. }) | Self::Usage { .. } | Self::Write(_) => EXIT_USAGE,
+            Self::Up(_) => EXIT_HARNESS,
+        }
+    }
 }
 
 /// Runs a command, with its answer on `out`.
 pub fn run(cli: &Cli, out: &mut dyn Write) -> ExitCode {
     let ended = match &cli.command {
         Command::Sim(options) => sim(options, out),
-        Command::Up(options) => watch(options, out),
+        Command::Up(options) => up::run(options, out).map_err(CliError::from),
+        Command::Keep => {
+            up::keeper::keep(io::stdin().lock());
+            Ok(EXIT_OK)
+        }
     };
     ExitCode::from(ended.unwrap_or_else(|error| {
         // Nobody may be there to read it; the exit code says it, too.
         let _ = writeln!(io::stderr(), "error: {error}");
-        EXIT_USAGE
+        error.exit_code()
     }))
 }
 
@@ -264,19 +271,6 @@ fn learning(options: &Sim, out: &mut dyn Write) -> Result<u8, CliError> {
     }
 }
 
-fn watch(options: &Up, out: &mut dyn Write) -> Result<u8, CliError> {
-    if !(1..=ISLANDS_MAX).contains(&options.islands) {
-        let what = format!("--islands is {}", options.islands);
-        return Err(usage(what, format!("allowed are 1 to {ISLANDS_MAX}")));
-    }
-    if !(4..=SECONDS_MAX).contains(&options.seconds) {
-        let what = format!("--seconds is {}", options.seconds);
-        return Err(usage(what, format!("allowed are 4 to {SECONDS_MAX}")));
-    }
-    let outcome = up::run(out, options.islands, options.seconds, options.seed)?;
-    Ok(if outcome.violation.is_some() { runner::EXIT_SAFETY } else { EXIT_OK })
-}
-
 fn usage(what: String, hint: String) -> CliError {
     CliError::Usage { what, hint }
 }
@@ -287,10 +281,8 @@ const RUNS_FOR_ALL: usize = 300;
 const LEARNING_SEEDS: usize = 5;
 /// More threads than this fold nothing faster.
 const THREADS_MAX: usize = 256;
-/// Islands that a person can still follow.
-const ISLANDS_MAX: usize = 64;
-/// Virtual seconds that end within minutes.
-const SECONDS_MAX: u64 = 3600;
+/// What a shell gives for a program that Ctrl-C ended.
+const EXIT_INTERRUPTED: u8 = 130;
 
 #[cfg(test)]
 mod tests {

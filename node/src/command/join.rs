@@ -34,7 +34,10 @@ pub(crate) fn run(options: &JoinOptions) -> Result<(), Failure> {
         eprintln!("1/4 ticket   run {} ({})", ticket.name, ticket.run.short());
         let genesis = fetch_genesis(&config, &identity, &ticket)?;
         let parameters = genesis.fragment_map().elements();
-        eprintln!("2/4 genesis  {parameters} parameters in {} fragments, hash checked", genesis.fragments);
+        eprintln!(
+            "2/4 genesis  {parameters} parameters in {} fragments, hash checked",
+            genesis.fragments
+        );
         preflight(&config, &genesis, &path)?;
         drop(Store::create(&path, &genesis)?);
         RunFolder::open(&path)?
@@ -52,7 +55,11 @@ fn keep(folder: &RunFolder, ticket: &Ticket) -> Result<(), Failure> {
     Ok(())
 }
 
-fn fetch_genesis(config: &Config, identity: &Identity, ticket: &Ticket) -> Result<Genesis, Failure> {
+fn fetch_genesis(
+    config: &Config,
+    identity: &Identity,
+    ticket: &Ticket,
+) -> Result<Genesis, Failure> {
     let settings = NetConfig {
         key: identity.key(),
         run: ticket.run,

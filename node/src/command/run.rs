@@ -66,7 +66,8 @@ pub(super) fn take_part(
             observer: observer.clone(),
         };
         let (driver, requests) = Driver::start(plan)?;
-        let _server = observe::server::start(&observer, config.http, &folder.path, requests.clone()).await?;
+        let _server =
+            observe::server::start(&observer, config.http, &folder.path, requests.clone()).await?;
         live(driver, requests).await
     });
     // A second Ctrl-C does not wait for whatever is still under way.
@@ -127,7 +128,13 @@ pub(super) fn learner(
     Ok(Box::new(Learner::new(genesis, &node, &dataset, &choices, parameters)?))
 }
 
-fn net(config: &Config, identity: &Identity, genesis: &Genesis, ticket: &Ticket, store: &Store) -> NetConfig {
+fn net(
+    config: &Config,
+    identity: &Identity,
+    genesis: &Genesis,
+    ticket: &Ticket,
+    store: &Store,
+) -> NetConfig {
     let merged = |one: &[String], other: &[String]| {
         let mut all: Vec<String> = one.iter().chain(other).cloned().collect();
         all.sort();

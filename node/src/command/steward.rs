@@ -26,7 +26,9 @@ pub(crate) fn invite(options: &InviteOptions) -> Result<(), Failure> {
     let last_round = options.last_round.unwrap_or(VERSION_MAX);
     let invite = Invite { steward: identity.node(), node: options.node, last_round };
     let signed = identity.key().sign(folder.genesis.run_id(), invite);
-    keep(&folder, Record::Invite(signed.clone()), |client| client.invite(options.node, last_round))?;
+    keep(&folder, Record::Invite(signed.clone()), |client| {
+        client.invite(options.node, last_round)
+    })?;
     let ticket = Ticket { invite: Some(signed), ..reachable(&folder)? };
     eprintln!("invited {}; its ticket:", options.node);
     super::say(&ticket.encode()?);
@@ -39,7 +41,10 @@ pub(crate) fn revoke(options: &RevokeOptions) -> Result<(), Failure> {
     let revocation = Revocation { steward: identity.node(), node: options.node };
     let signed: Signed<Revocation> = identity.key().sign(folder.genesis.run_id(), revocation);
     keep(&folder, Record::Revocation(signed), |client| client.revoke(options.node))?;
-    eprintln!("revoked {}: what it contributed to rounds that are not stable drops out", options.node);
+    eprintln!(
+        "revoked {}: what it contributed to rounds that are not stable drops out",
+        options.node
+    );
     Ok(())
 }
 

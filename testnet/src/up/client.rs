@@ -1,0 +1,120 @@
+//! How a node of this machine is asked and told.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use ureq::Agent;
+
+use super::status::Status;
+
+/// Asks the node whose home is a folder; it may not be there yet, or no more.
+#[derive(Clone, Debug)]
+pub(super) struct Client {
+    home: PathBuf,
+    agent: Agent,
+}
+
+/// Where a node's server is, as the node writes it into its run's folder.
+#[derive(Clone, Deserialize)]
+struct Door {
+    address: SocketAddr,
+    token: String,
+}
+
+impl Client {
+    pub(super) fn new(home: &Path) -> Self {
+        let agent = Agent::config_builder()
+            // A proxy of the environment is for the world, not for this machine.
+            .proxy(None)
+            .max_redirects(0)
+            .http_status_as_error(true)
+            .timeout_global(Some(PATIENCE))
+            .build()
+            .into();
+        Self { home: home.to_owned(), agent }
+    }
+
+    /// The folder of its only run, once there is one.
+    pub(super) fn run_folder(&self) -> Option<PathBuf> {
+        let entries = fs::read_dir(self.home.join("runs")).ok()?;
+        entries.flatten().map(|entry| entry.path()).find(|path| path.is_dir())
+    }
+
+    /// Where it stands, if it answers.
+    pub(super) fn status(&self) -> Option<Status> {
+        let url = format!("http://{}/status", self.door()?.address);
+        self.agent.get(url).call().ok()?.body_mut().read_json().ok()
+    }
+
+    /// Tells it to do something: `quiesce` or `leave`. False if it does not hear.
+    pub(super) fn command(&self, word: &str) -> bool {
+        let Some(door) = self.door() else { return false };
+        let url = format!("http://{}/command", door.address);
+        let bearer = format!("Bearer {}", door.token);
+        self.agent.post(url).header("Authorization", bearer).send_json(word).is_ok()
+    }
+
+    fn door(&self) -> Option<Door> {
+        let text = fs::read(self.run_folder()?.join("status.json")).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+}
+
+/// A node answers at once, but on a machine with more nodes than cores that takes its time.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// A home whose node answers one request with `answer`; gives the request back.
+    fn node(answer: &'static str) -> (tempfile::TempDir, std::thread::JoinHandle<String>) {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("runs/0123456789abcdef");
+        fs::create_dir_all(&folder).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let door = format!(r#"{{"address":"{address}","token":"secret","pid":1}}"#);
+        fs::write(folder.join("status.json"), door).unwrap();
+        let thread = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = vec![0; 4096];
+            let count = stream.read(&mut request).unwrap();
+            let length = answer.len();
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{answer}");
+            stream.write_all(head.as_bytes()).unwrap();
+            String::from_utf8_lossy(&request[..count]).into_owned()
+        });
+        (home, thread)
+    }
+
+    #[test]
+    fn a_status_is_fetched_where_the_node_says() {
+        let (home, thread) = node(r#"{"standing":"caught_up"}"#);
+        assert!(Client::new(home.path()).status().unwrap().is_caught_up());
+        assert!(thread.join().unwrap().starts_with("GET /status HTTP/1.1"));
+    }
+
+    #[test]
+    fn commands_show_the_token() {
+        let (home, thread) = node("{}");
+        assert!(Client::new(home.path()).command("quiesce"));
+        let request = thread.join().unwrap().to_lowercase();
+        assert!(request.starts_with("post /command"), "{request}");
+        assert!(request.contains("authorization: bearer secret"), "{request}");
+    }
+
+    #[test]
+    fn a_node_that_is_not_there_says_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        let client = Client::new(home.path());
+        assert_eq!(client.status(), None);
+        assert!(!client.command("leave"));
+    }
+}

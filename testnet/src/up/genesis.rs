@@ -1,0 +1,79 @@
+//! The run that a demonstration trains: the defaults, fitted to a few minutes on one machine.
+
+use atoll_protocol::genesis::{Genesis, Model};
+
+use super::options::{GENERATED, Options};
+
+/// The run of a swarm that will train about `tokens` tokens in all.
+///
+/// # Panics
+///
+/// If the options were not checked: they name a model that there is.
+pub(super) fn swarm(options: &Options, tokens: u64) -> Genesis {
+    let model = Model::preset(&options.model).expect("the options were checked");
+    let mut genesis = Genesis::new("testnet", model);
+    genesis.init_seed = options.seed;
+    if options.data != GENERATED {
+        genesis.data.corpus = "files".into();
+    }
+    // On one machine an answer takes milliseconds, and people watch.
+    genesis.rounds.heartbeat_ms = 1000;
+    fit(&mut genesis, tokens);
+    genesis
+}
+
+/// The same run for one island that takes so many steps: its learning rate falls over those.
+pub(super) fn alone(genesis: &Genesis, steps: u64) -> Genesis {
+    let mut genesis = genesis.clone();
+    let tokens = steps.saturating_mul(tokens_in_step(&genesis));
+    fit(&mut genesis, tokens);
+    genesis
+}
+
+/// Tokens in one step of one island.
+pub(super) fn tokens_in_step(genesis: &Genesis) -> u64 {
+    u64::from(genesis.data.batch) * u64::from(genesis.data.sequence)
+}
+
+/// Lets the learning rate reach its floor at the end.
+fn fit(genesis: &mut Genesis, tokens: u64) {
+    genesis.schedule.peak = PEAK;
+    genesis.schedule.total_tokens = tokens.clamp(1, i64::MAX.unsigned_abs());
+    genesis.schedule.warmup_tokens = genesis.schedule.total_tokens / WARMUP_PART;
+}
+
+/// The highest learning rate, for the swarm and for one island alone: that of `atoll train`.
+const PEAK: f32 = 3e-3;
+/// The warm-up is this part of the run.
+const WARMUP_PART: u64 = 20;
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn the_learning_rate_has_fallen_at_the_end_of_both() {
+        let options = Line::try_parse_from(["up", "--seed", "7"]).unwrap().options;
+        let swarm = swarm(&options, 4_000_000);
+        swarm.validate().unwrap();
+        let lone = alone(&swarm, 1000);
+        lone.validate().unwrap();
+        assert_eq!((swarm.init_seed, lone.init_seed), (7, 7));
+        assert_eq!(lone.schedule.total_tokens, 1000 * 8 * 128);
+        let rates = [
+            swarm.schedule.learning_rate(4_000_000),
+            lone.schedule.learning_rate(lone.schedule.total_tokens),
+        ];
+        assert!(rates.iter().all(|rate| (rate - PEAK / 10.0).abs() < 1e-9), "{rates:?}");
+        alone(&swarm, 0).validate().unwrap();
+        alone(&swarm, u64::MAX).validate().unwrap();
+    }
+}

@@ -1,0 +1,29 @@
+//! Ctrl-C and its relatives, as something to look at now and then.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::error::UpError;
+
+/// Whether somebody wants this to stop. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Hears SIGINT, SIGTERM and SIGHUP from now on.
+    pub(super) fn listen() -> Self {
+        let interrupt = Self::default();
+        let heard = interrupt.clone();
+        // One handler can be set in a process; a second swarm in it is not interrupted by it.
+        let _ = ctrlc::set_handler(move || heard.set());
+        interrupt
+    }
+
+    pub(super) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn check(&self) -> Result<(), UpError> {
+        if self.0.load(Ordering::Relaxed) { Err(UpError::Interrupted) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,185 @@
+//! One chart as SVG.
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+use super::COLOURS;
+
+/// A chart of lines and points over one axis.
+#[derive(Debug)]
+pub(super) struct Chart {
+    /// What the horizontal axis is.
+    pub(super) x: &'static str,
+    /// How its numbers are written.
+    pub(super) x_label: fn(f64) -> String,
+    /// How those of the vertical axis are.
+    pub(super) y_label: fn(f64) -> String,
+    /// What the vertical axis must show at least.
+    pub(super) y_range: Option<(f64, f64)>,
+    /// Twice as wide as the others.
+    pub(super) wide: bool,
+    pub(super) series: Vec<Series>,
+    /// Vertical lines: when something happened.
+    pub(super) marks: Vec<f64>,
+}
+
+/// Points that belong together.
+#[derive(Debug)]
+pub(super) struct Series {
+    pub(super) name: String,
+    pub(super) colour: (u8, u8, u8),
+    pub(super) shape: Shape,
+    pub(super) points: Vec<(f64, f64)>,
+}
+
+/// How points are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    Line { width: u32 },
+    Faint,
+    Dots,
+    Dashed,
+}
+
+impl Series {
+    /// Of island `index`.
+    pub(super) fn island(index: usize, shape: Shape, points: Vec<(f64, f64)>) -> Self {
+        let name = crate::up::happening::island(index);
+        Self { name, colour: COLOURS[index % COLOURS.len()], shape, points }
+    }
+}
+
+impl Chart {
+    /// The SVG, or words where there is nothing to draw.
+    pub(super) fn svg(&self) -> String {
+        let mut svg = String::new();
+        let drawn = {
+            let size = if self.wide { (1040, 380) } else { (520, 320) };
+            let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+            self.draw(&area).is_ok() && area.present().is_ok()
+        };
+        if drawn && self.points().next().is_some() { scalable(&svg) } else { NOTHING.into() }
+    }
+
+    fn points(&self) -> impl Iterator<Item = &(f64, f64)> {
+        self.series.iter().flat_map(|it| &it.points)
+    }
+
+    fn bounds(&self) -> ((f64, f64), (f64, f64)) {
+        let widen = |(low, high): (f64, f64), it: f64| (low.min(it), high.max(it));
+        let none = (f64::MAX, f64::MIN);
+        let (x, y) =
+            self.points().fold((none, none), |(x, y), it| (widen(x, it.0), widen(y, it.1)));
+        let y = self.y_range.map_or(y, |(low, high)| widen(widen(y, low), high));
+        let room = |(low, high): (f64, f64), share: f64| {
+            let space = ((high - low) * share).max(1e-9);
+            (low - space, high + space)
+        };
+        let y = if self.y_range.is_some() { (y.0, y.1 * 1.02) } else { room(y, 0.04) };
+        ((x.0, x.1.max(x.0 + 1e-9)), y)
+    }
+
+    fn draw(
+        &self,
+        area: &DrawingArea<SVGBackend<'_>, Shift>,
+    ) -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
+        let ((left, right), (low, high)) = self.bounds();
+        if left > right || low > high {
+            return Ok(());
+        }
+        let mut chart = ChartBuilder::on(area)
+            .margin(8)
+            .x_label_area_size(38)
+            .y_label_area_size(52)
+            .build_cartesian_2d(left..right, low..high)?;
+        chart
+            .configure_mesh()
+            .light_line_style(WHITE)
+            .bold_line_style(RGBColor(233, 238, 242))
+            .axis_style(RGBColor(160, 172, 184))
+            .label_style(("sans-serif", 12, &RGBColor(92, 107, 122)))
+            .axis_desc_style(("sans-serif", 12, &RGBColor(92, 107, 122)))
+            .x_desc(self.x)
+            .x_labels(if self.wide { 10 } else { 6 })
+            .y_labels(6)
+            .x_label_formatter(&|it| (self.x_label)(*it))
+            .y_label_formatter(&|it| (self.y_label)(*it))
+            .draw()?;
+        for mark in &self.marks {
+            let line = [(*mark, low), (*mark, high)];
+            chart.draw_series(LineSeries::new(line, RGBColor(224, 49, 49).mix(0.5)))?;
+        }
+        for series in &self.series {
+            let (red, green, blue) = series.colour;
+            let colour = RGBColor(red, green, blue);
+            let key = move |(x, y)| Rectangle::new([(x, y - 2), (x + 14, y + 2)], colour.filled());
+            let points = series.points.iter().copied();
+            match series.shape {
+                Shape::Line { width } => {
+                    chart.draw_series(LineSeries::new(points, colour.stroke_width(width)))?
+                }
+                Shape::Faint => chart.draw_series(LineSeries::new(points, colour.mix(0.35)))?,
+                Shape::Dots => {
+                    chart.draw_series(points.map(|point| Circle::new(point, 3, colour.filled())))?
+                }
+                Shape::Dashed => {
+                    let style = colour.stroke_width(2);
+                    chart.draw_series(DashedLineSeries::new(points, 6, 5, style))?
+                }
+            }
+            .label(series.name.as_str())
+            .legend(key);
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperRight)
+            .background_style(WHITE.mix(0.85))
+            .border_style(RGBColor(223, 230, 236))
+            .label_font(("sans-serif", 12, &RGBColor(27, 39, 51)))
+            .draw()
+    }
+}
+
+/// An SVG that takes the width it is given.
+fn scalable(svg: &str) -> String {
+    match svg.split_once("viewBox") {
+        Some((head, rest)) => match head.rsplit_once("<svg ") {
+            Some(_) => format!("<svg viewBox{rest}"),
+            None => svg.to_owned(),
+        },
+        None => svg.to_owned(),
+    }
+}
+
+const NOTHING: &str = "<p>Nothing was measured.</p>";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(points: Vec<(f64, f64)>) -> Chart {
+        Chart {
+            x: "time",
+            x_label: crate::up::units::clock,
+            y_label: |it| format!("{it:.1}"),
+            y_range: None,
+            wide: false,
+            series: vec![Series::island(0, Shape::Line { width: 2 }, points)],
+            marks: vec![1.0],
+        }
+    }
+
+    #[test]
+    fn a_chart_is_an_svg_that_scales() {
+        let svg = chart(vec![(0.0, 5.0), (1.0, 3.0), (2.0, 2.5)]).svg();
+        assert!(svg.starts_with("<svg viewBox=\"0 0 520 320\""), "{svg}");
+        assert!(svg.trim_end().ends_with("</svg>"));
+        assert!(svg.contains("island 1") && svg.contains("time"), "{svg}");
+    }
+
+    #[test]
+    fn one_point_or_none_can_be_drawn() {
+        assert!(chart(vec![(3.0, 5.0)]).svg().starts_with("<svg"));
+        assert_eq!(chart(Vec::new()).svg(), NOTHING);
+    }
+}

@@ -1,0 +1,311 @@
+//! All that was seen of a swarm, for the screen, the summary and the report.
+
+mod agreement;
+mod frame;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::happening::{self, Happening, Weight};
+use super::status::{Fates, Receipt, Status};
+
+pub(super) use frame::{Frame, Point};
+
+/// All that was seen of a swarm.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Recording {
+    pub(super) islands: Vec<Seen>,
+    /// The swarm at one moment after another.
+    pub(super) frames: Vec<Frame>,
+    pub(super) happenings: Vec<Happening>,
+    rounds: BTreeMap<String, Round>,
+    /// Seconds between frames.
+    frame_every: f64,
+}
+
+/// What was seen of one island.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    /// How fast it may be, of 1.
+    pub(super) speed: f64,
+    pub(super) node: Option<String>,
+    /// The last status.
+    pub(super) status: Option<Status>,
+    /// When it measured its held-out loss, and what it was.
+    pub(super) held_out: Vec<(f64, f64)>,
+    /// Contributions it signed.
+    pub(super) contributions: u64,
+    /// How far they came, by round.
+    pub(super) receipts: BTreeMap<String, Receipt>,
+    /// How it ended before it was asked to.
+    pub(super) ended: Option<String>,
+}
+
+impl Seen {
+    /// The share of the time it could train that it did train.
+    pub(super) fn training_share(&self) -> f64 {
+        let share = self.status.as_ref().map_or(0.0, |it| it.training.training_share);
+        (share / self.speed.max(f64::EPSILON)).min(1.0)
+    }
+
+    /// Contributions that every peer has merged.
+    pub(super) fn merged_by_all(&self) -> u64 {
+        self.receipts.values().filter(|it| it.of > 0 && it.merged_by >= it.of).count() as u64
+    }
+}
+
+/// Who took part in a round.
+#[derive(Clone, Debug, Default)]
+struct Round {
+    closed: bool,
+    authors: BTreeSet<usize>,
+}
+
+impl Recording {
+    /// For islands of these speeds, over about so many seconds.
+    pub(super) fn new(speeds: impl IntoIterator<Item = f64>, seconds: f64) -> Self {
+        let seen = |speed| Seen { speed, ..Seen::default() };
+        let frame_every = (seconds / FRAMES).max(FRAME_EVERY_MIN);
+        Self { islands: speeds.into_iter().map(seen).collect(), frame_every, ..Self::default() }
+    }
+
+    /// An island says where it stands.
+    pub(super) fn status(&mut self, island: usize, status: Status) {
+        let Some(seen) = self.islands.get_mut(island) else { return };
+        seen.node = Some(status.node.clone());
+        for receipt in &status.receipts {
+            seen.receipts.insert(receipt.round.clone(), receipt.clone());
+        }
+        seen.status = Some(status);
+    }
+
+    /// A line of an island's event log.
+    pub(super) fn event(&mut self, at: f64, island: usize, event: &Value) {
+        let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
+        let author =
+            self.islands.iter().position(|it| it.node.as_deref() == event["author"].as_str());
+        let round = self.rounds.entry(text("round"));
+        let Some(seen) = self.islands.get_mut(island) else { return };
+        match text("event").as_str() {
+            "started" => seen.node = Some(text("node")),
+            "contributed" => {
+                seen.contributions += 1;
+                round.or_default().authors.insert(island);
+            }
+            "admitted" => round.or_default().authors.extend(author),
+            // All islands close it; the first one is worth a line.
+            "closed" => {
+                if std::mem::replace(&mut round.or_default().closed, true) {
+                    return;
+                }
+            }
+            "held_out" => seen.held_out.extend(event["loss"].as_f64().map(|loss| (at, loss))),
+            "receipt" => {
+                if let Ok(receipt) = serde_json::from_value::<Receipt>(event.clone()) {
+                    seen.receipts.insert(receipt.round.clone(), receipt);
+                }
+            }
+            _ => {}
+        }
+        let nodes: Vec<Option<String>> = self.islands.iter().map(|it| it.node.clone()).collect();
+        if let Some((words, weight)) = happening::words(event, &nodes) {
+            self.note(at, Some(island), words, weight);
+        }
+    }
+
+    /// Something happened that no node tells of.
+    pub(super) fn note(
+        &mut self,
+        at: f64,
+        island: Option<usize>,
+        words: impl Into<String>,
+        weight: Weight,
+    ) {
+        self.happenings.push(Happening { at, island, words: words.into(), weight });
+    }
+
+    /// Keeps the present moment, if the last one that was kept is long enough ago.
+    pub(super) fn frame(&mut self, at: f64) {
+        let last = self.frames.last().map(|frame| frame.at);
+        if last.is_none_or(|last| at - last >= self.frame_every) {
+            self.frames.push(Frame::of(self, at));
+        }
+    }
+
+    /// The last status of each island that gave one.
+    pub(super) fn statuses(&self) -> impl Iterator<Item = &Status> {
+        self.islands.iter().filter_map(|it| it.status.as_ref())
+    }
+
+    /// The mean of what the islands measured last on held-out text.
+    pub(super) fn held_out(&self) -> Option<f64> {
+        mean(self.islands.iter().filter_map(|it| it.held_out.last()).map(|(_, loss)| *loss))
+    }
+
+    /// What was measured first on held-out text.
+    pub(super) fn held_out_first(&self) -> Option<f64> {
+        let first = self.islands.iter().filter_map(|it| it.held_out.first());
+        first.min_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, loss)| *loss)
+    }
+
+    /// The mean of the islands' own losses.
+    pub(super) fn loss(&self) -> Option<f64> {
+        mean(self.statuses().filter_map(|it| it.loss.smoothed))
+    }
+
+    /// Tokens that all islands trained.
+    pub(super) fn tokens(&self) -> u64 {
+        self.statuses().map(|it| it.training.tokens).sum()
+    }
+
+    /// Steps of the mean island.
+    pub(super) fn steps_mean(&self) -> u64 {
+        let count = self.statuses().count() as u64;
+        self.statuses().map(|it| it.training.step).sum::<u64>() / count.max(1)
+    }
+
+    pub(super) fn tokens_per_s(&self) -> f64 {
+        self.statuses().map(|it| it.training.tokens_per_s).sum()
+    }
+
+    pub(super) fn bytes_up(&self) -> u64 {
+        self.statuses().map(|it| it.bytes.up()).sum()
+    }
+
+    pub(super) fn bytes_down(&self) -> u64 {
+        self.statuses().map(|it| it.bytes.down()).sum()
+    }
+
+    /// Where all tokens are; each counts once for every fragment.
+    pub(super) fn fates(&self) -> Fates {
+        self.statuses().map(|it| it.fates).sum()
+    }
+
+    /// Whether every token of every fragment of every island has one fate.
+    pub(super) fn fates_add_up(&self) -> bool {
+        self.statuses()
+            .all(|it| it.fates.add_up() && it.fragments.iter().all(|it| it.fates.add_up()))
+    }
+
+    pub(super) fn fragments(&self) -> usize {
+        self.statuses().map(|it| it.fragments.len()).max().unwrap_or(0)
+    }
+
+    /// The mean over the islands of the share of the time they could train that they trained.
+    pub(super) fn training_share(&self) -> f64 {
+        mean(self.islands.iter().map(Seen::training_share)).unwrap_or(0.0)
+    }
+
+    /// Rounds that have closed, and in how many of them island `index` took part.
+    pub(super) fn participation(&self, index: usize) -> (u64, u64) {
+        let closed = self.rounds.values().filter(|it| it.closed);
+        let within = closed.clone().filter(|it| it.authors.contains(&index)).count() as u64;
+        (within, closed.count() as u64)
+    }
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), it| (sum + it, count + 1));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+/// Enough for a smooth curve.
+const FRAMES: f64 = 400.0;
+const FRAME_EVERY_MIN: f64 = 0.5;
+
+#[cfg(test)]
+pub(super) mod example {
+    use serde_json::json;
+
+    use super::super::status::example::status;
+    use super::*;
+
+    /// Three islands after a minute, the third at half speed.
+    pub(in crate::up) fn recording() -> Recording {
+        let mut recording = Recording::new([1.0, 1.0, 0.5], 60.0);
+        for moment in 0..120_u32 {
+            let at = f64::from(moment) / 2.0;
+            for island in 0..3_u8 {
+                let loss = 1.5 + 4.0 / (1.0 + at / 5.0) + f64::from(island) * 0.02;
+                let mut status = status(island, 1 + moment / 10, loss);
+                status.training.step = u64::from(moment) * 2;
+                status.training.tokens = u64::from(moment) * 2048;
+                status.bytes.content.up = u64::from(moment) * 40_000;
+                let node = status.node.clone();
+                recording.status(island.into(), status);
+                if moment % 20 == u32::from(island) {
+                    let event = json!({ "event": "held_out", "step": 2 * moment, "loss": loss });
+                    recording.event(at, island.into(), &event);
+                }
+                if moment % 10 == 0 {
+                    let round = format!("f0/r{}", moment / 10);
+                    let event = json!({ "event": "contributed", "round": round });
+                    recording.event(at, island.into(), &event);
+                    let event = json!({ "event": "admitted", "round": round, "author": node });
+                    recording.event(at, 0, &event);
+                    let event = json!({
+                        "event": "closed", "round": round, "have": 3, "need": 2,
+                        "because": { "reason": "everyone" },
+                    });
+                    recording.event(at, island.into(), &event);
+                }
+            }
+            recording.frame(at);
+        }
+        recording
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::status::example::status;
+    use super::*;
+
+    #[test]
+    fn a_round_is_told_once_and_counts_once() {
+        let mut recording = Recording::new([1.0, 1.0], 60.0);
+        recording.status(0, status(1, 3, 2.0));
+        recording.status(1, status(2, 3, 2.0));
+        let closed = json!({ "event": "closed", "round": "f0/r1", "have": 2 });
+        recording.event(1.0, 0, &json!({ "event": "contributed", "round": "f0/r1" }));
+        let admitted = json!({ "event": "admitted", "round": "f0/r1", "author": "02".repeat(32) });
+        recording.event(1.0, 0, &admitted);
+        recording.event(2.0, 0, &closed);
+        recording.event(2.1, 1, &closed);
+        recording.event(2.2, 1, &json!({ "event": "contributed", "round": "f0/r2" }));
+        assert_eq!(recording.happenings.len(), 1);
+        assert_eq!((recording.participation(0), recording.participation(1)), ((1, 1), (1, 1)));
+        assert_eq!(recording.islands[0].contributions, 1);
+    }
+
+    #[test]
+    fn means_and_sums_are_over_the_islands() {
+        let mut recording = Recording::new([1.0, 0.5], 60.0);
+        assert_eq!((recording.loss(), recording.held_out()), (None, None));
+        recording.status(0, status(1, 3, 2.0));
+        recording.status(1, status(2, 3, 4.0));
+        assert_eq!(recording.loss(), Some(3.0));
+        for (at, island, loss) in [(9.0, 0, 5.0), (8.0, 1, 6.0), (10.0, 1, 3.0)] {
+            recording.event(at, island, &json!({ "event": "held_out", "loss": loss }));
+        }
+        assert_eq!((recording.held_out_first(), recording.held_out()), (Some(6.0), Some(4.0)));
+        assert_eq!(recording.tokens(), 204_800);
+        assert_eq!(recording.steps_mean(), 100);
+        assert_eq!(recording.bytes_up(), 1_900_000);
+        assert!(recording.fates_add_up());
+        assert_eq!(recording.islands[0].training_share(), 0.98);
+        assert_eq!(recording.islands[1].training_share(), 1.0, "it rests half of the time");
+    }
+
+    #[test]
+    fn frames_are_kept_now_and_then() {
+        let mut recording = Recording::new([1.0], 4000.0);
+        for second in 0..100 {
+            recording.frame(f64::from(second));
+        }
+        assert_eq!(recording.frames.len(), 10);
+    }
+}

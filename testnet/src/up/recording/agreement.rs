@@ -1,0 +1,72 @@
+//! Whether the islands have the same outer state.
+
+use std::collections::BTreeMap;
+
+use super::Recording;
+
+/// What most islands say of one fragment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::up) struct Agreement {
+    pub(in crate::up) version: u32,
+    pub(in crate::up) digest: String,
+    /// Islands that say so.
+    pub(in crate::up) count: usize,
+    /// Islands in all.
+    pub(in crate::up) of: usize,
+}
+
+impl Recording {
+    /// For each fragment the version and digest that most islands have; the newer where two are
+    /// as many.
+    pub(in crate::up) fn agreement(&self) -> Vec<Agreement> {
+        let of = self.islands.len();
+        let fragment = |index: usize| {
+            let mut counts: BTreeMap<(u32, &str), usize> = BTreeMap::new();
+            for fragment in self.statuses().filter_map(|it| it.fragments.get(index)) {
+                *counts.entry((fragment.version, &fragment.digest)).or_default() += 1;
+            }
+            let most = counts.into_iter().max_by_key(|((version, _), count)| (*count, *version));
+            let ((version, digest), count) = most.unwrap_or(((0, ""), 0));
+            Agreement { version, digest: digest.to_owned(), count, of }
+        };
+        (0..self.fragments()).map(fragment).collect()
+    }
+
+    /// Whether every island has the same version and digest of every fragment.
+    pub(in crate::up) fn agrees(&self) -> bool {
+        let agreement = self.agreement();
+        !agreement.is_empty() && agreement.iter().all(|it| it.count == it.of)
+    }
+
+    /// The mean over the fragments of the share of islands that agree.
+    pub(in crate::up) fn agreement_share(&self) -> f64 {
+        let agreement = self.agreement();
+        let shares = agreement.iter().map(|it| it.count as f64 / it.of.max(1) as f64);
+        shares.sum::<f64>() / agreement.len().max(1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::status::example::status;
+    use super::*;
+
+    #[test]
+    fn all_must_have_the_same_bits() {
+        let mut recording = Recording::new([1.0; 3], 60.0);
+        assert!(!recording.agrees(), "nobody has said anything");
+        recording.status(0, status(1, 3, 2.0));
+        recording.status(1, status(2, 3, 2.0));
+        assert!(!recording.agrees(), "the third is silent");
+        recording.status(2, status(3, 3, 2.0));
+        assert!(recording.agrees());
+        assert_eq!(recording.agreement_share(), 1.0);
+        let mut other = status(3, 3, 2.0);
+        other.fragments[1].digest = "ff".repeat(32);
+        recording.status(2, other);
+        assert!(!recording.agrees());
+        let agreement = recording.agreement();
+        assert_eq!((agreement[0].count, agreement[1].count, agreement[1].of), (3, 2, 3));
+        assert_eq!((agreement[1].version, agreement[1].digest.as_str()), (4, &*"04".repeat(32)));
+    }
+}

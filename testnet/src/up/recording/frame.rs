@@ -1,0 +1,82 @@
+//! The swarm at one moment.
+
+use super::{Recording, Seen};
+
+/// The swarm at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::up) struct Frame {
+    /// Seconds since the start.
+    pub(in crate::up) at: f64,
+    /// Tokens that all islands trained.
+    pub(in crate::up) tokens: u64,
+    pub(in crate::up) tokens_per_s: f64,
+    /// Bytes that all islands sent.
+    pub(in crate::up) bytes_up: u64,
+    /// The mean of the islands' own losses.
+    pub(in crate::up) loss: Option<f64>,
+    /// The mean of what the islands measured last on held-out text.
+    pub(in crate::up) held_out: Option<f64>,
+    /// The share of islands that agree, averaged over the fragments.
+    pub(in crate::up) agreement: f64,
+    pub(in crate::up) islands: Vec<Point>,
+}
+
+/// One island at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(in crate::up) struct Point {
+    pub(in crate::up) step: u64,
+    pub(in crate::up) tokens: u64,
+    pub(in crate::up) tokens_per_s: f64,
+    pub(in crate::up) loss: Option<f64>,
+    pub(in crate::up) held_out: Option<f64>,
+    pub(in crate::up) training_share: f64,
+    pub(in crate::up) bytes_up: u64,
+    pub(in crate::up) bytes_down: u64,
+    pub(in crate::up) alive: u32,
+    pub(in crate::up) staleness: u32,
+    pub(in crate::up) merged_share: f64,
+    pub(in crate::up) contributions: u64,
+    pub(in crate::up) versions: Vec<u32>,
+}
+
+impl Frame {
+    pub(super) fn of(recording: &Recording, at: f64) -> Self {
+        Self {
+            at,
+            tokens: recording.tokens(),
+            tokens_per_s: recording.tokens_per_s(),
+            bytes_up: recording.bytes_up(),
+            loss: recording.loss(),
+            held_out: recording.held_out(),
+            agreement: recording.agreement_share(),
+            islands: recording.islands.iter().map(Point::of).collect(),
+        }
+    }
+}
+
+impl Point {
+    /// The mean version over the fragments.
+    pub(in crate::up) fn version(&self) -> f64 {
+        let sum: f64 = self.versions.iter().map(|version| f64::from(*version)).sum();
+        sum / self.versions.len().max(1) as f64
+    }
+
+    fn of(seen: &Seen) -> Self {
+        let Some(status) = &seen.status else { return Self::default() };
+        Self {
+            step: status.training.step,
+            tokens: status.training.tokens,
+            tokens_per_s: status.training.tokens_per_s,
+            loss: status.loss.smoothed,
+            held_out: seen.held_out.last().map(|(_, loss)| *loss),
+            training_share: seen.training_share(),
+            bytes_up: status.bytes.up(),
+            bytes_down: status.bytes.down(),
+            alive: status.gauges.alive,
+            staleness: status.gauges.staleness,
+            merged_share: status.gauges.merged_in_last_round.share,
+            contributions: seen.contributions,
+            versions: status.fragments.iter().map(|it| it.version).collect(),
+        }
+    }
+}
