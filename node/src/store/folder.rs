@@ -13,8 +13,8 @@ use super::file;
 #[derive(Debug)]
 pub(super) struct Folder {
     root: PathBuf,
-    /// Locked as long as it is open; the system frees it however the process ends.
-    _lock: File,
+    /// Locked; the system frees it however the process ends.
+    lock: File,
 }
 
 impl Folder {
@@ -41,7 +41,7 @@ impl Folder {
         // Only for the message above: whoever holds the lock holds it, whatever is written here.
         let _ = lock.set_len(0).and_then(|()| lock.rewind());
         let _ = writeln!(lock, "{}", std::process::id());
-        Ok(Self { root: root.to_owned(), _lock: lock })
+        Ok(Self { root: root.to_owned(), lock })
     }
 
     /// Where it is.
@@ -127,6 +127,14 @@ impl Folder {
             file::make_folder(&folder)?;
         }
         file::flush_folder(&self.root)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Closing alone would not do: a process that is just being started by another thread has
+        // the file open too, until it becomes another program.
+        let _ = self.lock.unlock();
     }
 }
 
