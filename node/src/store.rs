@@ -27,6 +27,7 @@ mod signed;
 mod tree;
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,12 +54,11 @@ use records::Records;
 use signed::Signed;
 
 /// A run's folder, open. Clones are the same store; the last one to go closes it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Store {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     genesis: Genesis,
     log: Mutex<Log>,
@@ -353,6 +353,18 @@ impl Store {
     fn count_records(&self, log: &Log) {
         let bytes = log.records.bytes() + log.signed.bytes();
         self.inner.budget.count(|used| used.records = bytes);
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Store").field(&self.folder.root()).finish()
     }
 }
 
