@@ -18,6 +18,11 @@ pub(super) struct Folder {
 }
 
 impl Folder {
+    /// Whether a run may have been made there; looking leaves nothing behind.
+    pub(super) fn seems_made(root: &Path) -> bool {
+        root.join(STAMP).exists()
+    }
+
     /// Takes the folder for this process.
     pub(super) fn claim(root: &Path) -> Result<Self, StoreError> {
         let path = root.join(LOCK);
