@@ -85,6 +85,8 @@ impl Engine {
         let mut contributions = Vec::new();
         // For each fragment, the own contributions that wait to be captured again.
         let mut waiting: Vec<Vec<ContributionId>> = vec![Vec::new(); self.courses.len()];
+        // Own contributions whose content and tokens count in a later one.
+        let mut taken = BTreeSet::new();
         for record in records {
             match record {
                 Record::Contribution(signed) => {
@@ -92,7 +94,7 @@ impl Engine {
                     if signed.body.author == self.me
                         && let Some(waiting) = waiting.get_mut(signed.body.fragment.index())
                     {
-                        waiting.clear();
+                        taken.extend(waiting.drain(..));
                     }
                     contributions.push(signed);
                 }
@@ -100,6 +102,7 @@ impl Engine {
                     if let Record::Waiting { fragment, own } = &other
                         && let Some(waiting) = waiting.get_mut(fragment.index())
                     {
+                        taken.retain(|id| !own.contains(id));
                         waiting.clone_from(own);
                     }
                     self.restore_one(other);
@@ -121,6 +124,7 @@ impl Engine {
                 let own = Own { id: header.id(), signed, kept };
                 let waits = waiting[header.fragment.index()].contains(&own.id);
                 match course.chain.contains(header.round, &own.id) {
+                    _ if taken.contains(&own.id) => {}
                     Some(true) => drop(course.own.insert(header.round, own)),
                     None if header.round > base && !lost => {
                         course.own.insert(header.round, own);
@@ -205,5 +209,105 @@ impl Engine {
             course.head.trail = course.chain.base_trail();
             course.head.digest = course.chain.base_digest();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chain::HistoryEntry;
+    use crate::contribution::Header;
+    use crate::engine::Settled;
+    use crate::genesis::{Genesis, Init, TensorKind, TensorSpec};
+    use crate::id::{ContentId, Version};
+    use crate::planted::Planted;
+    use crate::testkit;
+
+    const FRAGMENT: FragmentId = FragmentId(0);
+
+    fn engine(make: impl Fn(RunId) -> Vec<Record>, lost: &[ContentId]) -> Engine {
+        let tensor = TensorSpec::new("a", &[4, 4], TensorKind::Matrix, Init::Normal(0.1));
+        let genesis = Genesis {
+            fragments: 1,
+            rounds: testkit::rounds(),
+            ..Genesis::custom("restore", vec![tensor])
+        };
+        let records = make(genesis.run_id());
+        let config = EngineConfig {
+            genesis,
+            initial: vec![ContentId([0; 32])],
+            key: testkit::key(1),
+            incarnation: 2,
+            seed: 0,
+            trains: true,
+            resumed: Vec::new(),
+            lost: lost.iter().copied().collect(),
+            planted: Planted::default(),
+        };
+        Engine::new(config, records, Time(0))
+    }
+
+    fn contribution(run: RunId, round: Version, tokens: u64) -> (ContributionId, Record) {
+        let payload = payload(round);
+        let (author, fragment, base) = (testkit::key(1).node(), FRAGMENT, 0);
+        let (steps, payload_bytes) = (1, 1);
+        let header =
+            Header { author, fragment, round, base, tokens, steps, payload, payload_bytes };
+        (header.id(), Record::Contribution(testkit::key(1).sign(run, header)))
+    }
+
+    fn payload(round: Version) -> ContentId {
+        ContentId([u8::try_from(round).unwrap(); 32])
+    }
+
+    fn stable(cut: Vec<ContributionId>) -> Record {
+        let entry = HistoryEntry { cut, weight: 1, digest: ContentId([1; 32]) };
+        Record::Stable { fragment: FRAGMENT, entry, settled: Settled::default() }
+    }
+
+    fn waiting(own: Vec<ContributionId>) -> Record {
+        Record::Waiting { fragment: FRAGMENT, own }
+    }
+
+    #[test]
+    fn what_waits_is_issued_again() {
+        let records = |run| {
+            let (one, first) = contribution(run, 1, 10);
+            vec![first, waiting(vec![one]), stable(Vec::new())]
+        };
+        let fates = engine(records, &[]).status(FRAGMENT).unwrap().fates;
+        assert_eq!((fates.reissued, fates.trained), (10, 10));
+    }
+
+    #[test]
+    fn what_a_later_contribution_took_along_counts_only_there() {
+        // Its payload may be pruned by then, or still be on disk.
+        for lost in [&[][..], &[payload(1)]] {
+            let records = |run| {
+                let (one, first) = contribution(run, 1, 10);
+                let (_, second) = contribution(run, 2, 15);
+                vec![first, waiting(vec![one]), stable(Vec::new()), second]
+            };
+            let engine = engine(records, lost);
+            let course = &engine.courses[FRAGMENT.index()];
+            assert!(course.orphans.is_empty() && !course.own.contains_key(&1));
+            assert!(course.may_have_signed(1));
+            let fates = engine.status(FRAGMENT).unwrap().fates;
+            assert_eq!((fates.pending, fates.orphaned, fates.trained), (15, 0, 15));
+        }
+    }
+
+    #[test]
+    fn what_returned_during_a_capture_still_waits() {
+        let records = |run| {
+            let (one, first) = contribution(run, 1, 10);
+            let (two, second) = contribution(run, 2, 20);
+            let (_, third) = contribution(run, 3, 15);
+            let both = waiting(vec![one, two]);
+            let [begun, ended] = [stable(Vec::new()), stable(Vec::new())];
+            vec![first, second, waiting(vec![one]), begun, both, ended, third, waiting(vec![two])]
+        };
+        let fates = engine(records, &[]).status(FRAGMENT).unwrap().fates;
+        assert_eq!((fates.pending, fates.reissued, fates.orphaned), (15, 20, 0));
     }
 }
