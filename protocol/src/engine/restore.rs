@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::chain::Chain;
-use crate::contribution::{Admitted, PayloadProof};
+use crate::contribution::{Admitted, Header, PayloadProof};
+use crate::crypto::Signed;
 use crate::engine::course::{Course, Own};
 use crate::engine::outbox::Outbox;
 use crate::engine::{Engine, EngineConfig, Record};
 use crate::fetch::Fetcher;
 use crate::frontier::Standing;
-use crate::id::{ContributionId, FragmentId, RunId};
+use crate::id::{ContributionId, FragmentId, NodeId, RunId};
 use crate::ledger::Ledger;
 use crate::limits::TOKENS_MAX;
 use crate::peers::Peers;
@@ -83,67 +84,17 @@ impl Engine {
 
     fn restore(&mut self, records: Vec<Record>) {
         let mut contributions = Vec::new();
-        // For each fragment, the own contributions that wait to be captured again.
-        let mut waiting: Vec<Vec<ContributionId>> = vec![Vec::new(); self.courses.len()];
-        // Own contributions whose content and tokens count in a later one.
-        let mut taken = BTreeSet::new();
+        let mut returned = Returned::default();
         for record in records {
+            returned.note(&record, &self.me);
             match record {
-                Record::Contribution(signed) => {
-                    // A capture takes with it whatever waited.
-                    if signed.body.author == self.me
-                        && let Some(waiting) = waiting.get_mut(signed.body.fragment.index())
-                    {
-                        taken.extend(waiting.drain(..));
-                    }
-                    contributions.push(signed);
-                }
-                other => {
-                    if let Record::Waiting { fragment, own } = &other
-                        && let Some(waiting) = waiting.get_mut(fragment.index())
-                    {
-                        taken.retain(|id| !own.contains(id));
-                        waiting.clone_from(own);
-                    }
-                    self.restore_one(other);
-                }
+                Record::Contribution(signed) => contributions.push(signed),
+                other => self.restore_one(other),
             }
         }
         // Whether a contribution is in the ledger depends on the base, so these come last.
         for signed in contributions {
-            let Some(verified) = signed.clone().verify(self.run) else { continue };
-            let header = *verified.body();
-            let Some(course) = self.courses.get_mut(header.fragment.index()) else { continue };
-            let base = course.chain.base();
-            let lost = self.config.lost.contains(&header.payload);
-            // More tokens than we can have trained: another node signed it with our key.
-            if header.author == self.me && header.tokens <= TOKENS_MAX {
-                course.last_capture = Some(header.payload);
-                course.signed.insert(header.round, header.id());
-                let kept = !lost && header.round + self.config.genesis.rounds.horizon > base;
-                let own = Own { id: header.id(), signed, kept };
-                let waits = waiting[header.fragment.index()].contains(&own.id);
-                match course.chain.contains(header.round, &own.id) {
-                    _ if taken.contains(&own.id) => {}
-                    Some(true) => drop(course.own.insert(header.round, own)),
-                    None if header.round > base && !lost => {
-                        course.own.insert(header.round, own);
-                    }
-                    _ if waits && !lost => course.reissue(Own { kept: true, ..own }),
-                    // Its tokens are among those that were persisted as orphaned.
-                    Some(false) => course.orphans.push(own),
-                    None if header.round > base => course.orphans.push(own),
-                    None => {}
-                }
-            }
-            // Without its payload it must be fetched again, like any other.
-            if header.round > base && !lost {
-                let proof = PayloadProof::checked(header.payload);
-                if let Some(admitted) = Admitted::new(verified, proof) {
-                    self.ledger.insert(admitted);
-                    *self.references.entry(header.payload).or_default() += 1;
-                }
-            }
+            self.restore_contribution(signed, &returned);
         }
         for index in 0..self.courses.len() {
             let fragment = self.courses[index].fragment;
@@ -160,6 +111,43 @@ impl Engine {
         }
         if self.ledger.equivocated(&self.me) || self.roster.is_revoked(&self.me) {
             self.standing = Standing::Muted;
+        }
+    }
+
+    fn restore_contribution(&mut self, signed: Signed<Header>, returned: &Returned) {
+        let Some(verified) = signed.clone().verify(self.run) else { return };
+        let header = *verified.body();
+        let Some(course) = self.courses.get_mut(header.fragment.index()) else { return };
+        let base = course.chain.base();
+        let lost = self.config.lost.contains(&header.payload);
+        // More tokens than we can have trained: another node signed it with our key.
+        if header.author == self.me && header.tokens <= TOKENS_MAX {
+            course.last_capture = Some(header.payload);
+            course.signed.insert(header.round, header.id());
+            let kept = !lost && header.round + self.config.genesis.rounds.horizon > base;
+            let own = Own { id: header.id(), signed, kept };
+            match course.chain.contains(header.round, &own.id) {
+                _ if returned.taken.contains(&own.id) => {}
+                Some(true) => drop(course.own.insert(header.round, own)),
+                None if header.round > base && !lost => {
+                    course.own.insert(header.round, own);
+                }
+                _ if returned.waits(&header) && !lost => {
+                    course.reissue(Own { kept: true, ..own });
+                }
+                // Its tokens are among those that were persisted as orphaned.
+                Some(false) => course.orphans.push(own),
+                None if header.round > base => course.orphans.push(own),
+                None => {}
+            }
+        }
+        // Without its payload it must be fetched again, like any other.
+        if header.round > base && !lost {
+            let proof = PayloadProof::checked(header.payload);
+            if let Some(admitted) = Admitted::new(verified, proof) {
+                self.ledger.insert(admitted);
+                *self.references.entry(header.payload).or_default() += 1;
+            }
         }
     }
 
@@ -212,11 +200,39 @@ impl Engine {
     }
 }
 
+/// What the records say of own contributions that no history held.
+#[derive(Default)]
+struct Returned {
+    /// They wait to be captured again.
+    waiting: BTreeMap<FragmentId, Vec<ContributionId>>,
+    /// A later contribution took them along: their content and tokens count there.
+    taken: BTreeSet<ContributionId>,
+}
+
+impl Returned {
+    fn note(&mut self, record: &Record, me: &NodeId) {
+        match record {
+            Record::Contribution(signed) if signed.body.author == *me => {
+                self.taken.extend(self.waiting.remove(&signed.body.fragment).unwrap_or_default());
+            }
+            Record::Waiting { fragment, own } => {
+                self.taken.retain(|id| !own.contains(id));
+                self.waiting.insert(*fragment, own.clone());
+            }
+            _ => {}
+        }
+    }
+
+    fn waits(&self, header: &Header) -> bool {
+        let waiting = self.waiting.get(&header.fragment);
+        waiting.is_some_and(|waiting| waiting.contains(&header.id()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::chain::HistoryEntry;
-    use crate::contribution::Header;
     use crate::engine::Settled;
     use crate::genesis::{Genesis, Init, TensorKind, TensorSpec};
     use crate::id::{ContentId, Version};
