@@ -102,6 +102,9 @@ impl Engine {
             let resumed = self.config.resumed.get(index).copied();
             let course = &mut self.courses[index];
             course.dirty = course.version > course.head.version;
+            // Most were counted when they were given up, but a disk may lose more payloads.
+            let orphans = course.orphans.iter().map(Own::tokens).sum();
+            course.tokens.settled.orphaned = course.tokens.settled.orphaned.max(orphans);
             course.resume(resumed.as_ref());
             let idle = !course.dirty && course.head.version > 0;
             if idle && self.config.trains {
@@ -135,7 +138,6 @@ impl Engine {
                 _ if returned.waits(&header) && !lost => {
                     course.reissue(Own { kept: true, ..own });
                 }
-                // Its tokens are among those that were persisted as orphaned.
                 Some(false) => course.orphans.push(own),
                 None if header.round > base => course.orphans.push(own),
                 None => {}
@@ -311,6 +313,18 @@ mod tests {
             let fates = engine.status(FRAGMENT).unwrap().fates;
             assert_eq!((fates.pending, fates.orphaned, fates.trained), (15, 0, 15));
         }
+    }
+
+    #[test]
+    fn what_the_disk_lost_is_orphaned_until_a_round_holds_it() {
+        let records = |run| vec![contribution(run, 1, 10).1];
+        let mut engine = engine(records, &[payload(1)]);
+        let fates = engine.status(FRAGMENT).unwrap().fates;
+        assert_eq!((fates.pending, fates.orphaned, fates.trained), (0, 10, 10));
+        let (id, _) = contribution(engine.run, 1, 10);
+        engine.courses[FRAGMENT.index()].recover(&[id]);
+        let fates = engine.status(FRAGMENT).unwrap().fates;
+        assert_eq!((fates.merged, fates.orphaned, fates.trained), (10, 0, 10));
     }
 
     #[test]
