@@ -78,7 +78,11 @@ impl Engine {
     pub fn newest_heard(&self, fragment: FragmentId) -> Version {
         let window = Span(self.config.genesis.rounds.alive_ms);
         let peers = self.peers.within(window, self.now);
-        peers.filter_map(|(_, peer)| peer.entry(fragment)).map(|entry| entry.version).max().unwrap_or(0)
+        peers
+            .filter_map(|(_, peer)| peer.entry(fragment))
+            .map(|entry| entry.version)
+            .max()
+            .unwrap_or(0)
     }
 
     /// Who should have a content that is being fetched.
