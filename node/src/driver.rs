@@ -21,6 +21,7 @@ mod start;
 mod view;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -71,13 +72,23 @@ pub enum Ending {
     Island,
 }
 
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Left => "asked to leave",
+            Self::SameKey => "another node runs with the same key",
+            Self::Island => "the island cannot go on",
+        })
+    }
+}
+
 /// A running node, but for its tasks.
 #[derive(Debug)]
 pub struct Driver {
     genesis: Arc<Genesis>,
     engine: Engine,
     clock: Clock,
-    store: Arc<Store>,
+    store: Store,
     net: NetHandle,
     observer: Observer,
     /// Outputs in the order the engine made them.
@@ -97,6 +108,9 @@ pub struct Driver {
     leaving: Option<Instant>,
     ending: Option<Ending>,
     started: Instant,
+    /// How often the node was started.
+    incarnation: u64,
+    peers_kept: Instant,
     done: mpsc::Sender<Done>,
     inlets: Inlets,
 }
@@ -125,8 +139,9 @@ impl Driver {
         loop {
             self.settle();
             if let Some(ending) = self.ending {
-                self.observer.event(Event::note(format!("ending: {ending:?}")));
+                self.observer.event(Event::Stopped { reason: ending.to_string() });
                 self.net.leave().await;
+                self.observer.flush(FLUSH_WITHIN);
                 return ending;
             }
             self.wait().await;
@@ -188,11 +203,11 @@ impl Driver {
     fn heard(&mut self, event: NetEvent) {
         match event {
             NetEvent::PeerUp(node) => {
-                self.observer.event(Event::peer_up(node));
+                self.observer.event(Event::PeerUp { node });
                 self.input(Input::PeerUp(node));
             }
             NetEvent::PeerDown(node) => {
-                self.observer.event(Event::peer_down(node));
+                self.observer.event(Event::PeerDown { node });
                 self.input(Input::PeerDown(node));
             }
             NetEvent::Received { from, bytes, receipt } => {
@@ -202,7 +217,9 @@ impl Driver {
                 self.fetched_again(content, outcome);
                 self.input(Input::Fetched { content, from, outcome });
             }
-            NetEvent::Notice(notice) => self.observer.event(Event::notice(&notice)),
+            NetEvent::Notice(notice) => {
+                self.observer.event(Event::Network { notice: notice.to_string() });
+            }
         }
     }
 
@@ -226,7 +243,6 @@ impl Driver {
         if self.leaving.is_some() {
             return;
         }
-        self.observer.event(Event::note("leaving: saving and saying goodbye".to_owned()));
         self.leaving = Some(Instant::now() + LEAVE_WITHIN);
         self.pause_island();
         self.input(Input::Command(Command::Leave));
@@ -234,6 +250,7 @@ impl Driver {
 
     fn tick(&mut self) {
         self.retry();
+        self.training.mark();
         self.evaluate_if_due();
         self.serving.set(self.servable());
         self.observer.publish(self.status());
@@ -241,6 +258,11 @@ impl Driver {
             self.ending.get_or_insert(Ending::Left);
         }
         self.keep_peers();
+    }
+
+    /// Tells people of something they should look at, now and in the status.
+    fn warn(&self, message: String, hint: &str) {
+        self.observer.event(Event::Warning { message, hint: hint.to_owned() });
     }
 
     /// Snapshots that peers may have, by the donor rule.
@@ -267,3 +289,5 @@ impl Driver {
 const OUTPUTS_MAX: usize = 4096;
 /// How long a leaving node takes at most to save and to say goodbye.
 const LEAVE_WITHIN: Duration = Duration::from_millis(1200);
+/// How long the event log may take to reach the disk at the end.
+const FLUSH_WITHIN: Duration = Duration::from_millis(200);

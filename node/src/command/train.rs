@@ -1,5 +1,6 @@
 //! `atoll train`: one island, alone, without a network.
 
+use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -229,7 +230,9 @@ fn stop_on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
             )]
             std::process::exit(130);
         }
-        eprintln!("saving; press Ctrl-C again to stop at once");
+        // Below the bar, which would be drawn over it.
+        let below = if std::io::stderr().is_terminal() { "\n" } else { "" };
+        eprintln!("{below}saving; press Ctrl-C again to stop at once");
     };
     ctrlc::set_handler(handler).map_err(|error| Failure::new(error.to_string()))?;
     Ok(stop)

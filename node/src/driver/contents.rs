@@ -13,7 +13,7 @@ use crate::store::{ContentFile, IncomingFile, Store};
 /// The store, as the network sees it.
 #[derive(Debug)]
 pub(super) struct Shelf {
-    pub(super) store: Arc<Store>,
+    pub(super) store: Store,
     pub(super) serving: Arc<Serving>,
 }
 
@@ -34,13 +34,8 @@ impl Serving {
 impl Contents for Shelf {
     fn open(&self, content: &ContentId) -> Option<Arc<dyn Stored>> {
         // A payload is served once it was checked, a snapshot as the donor rule has it.
-        let file = if self.serving.has(content) {
-            self.store.open_base(content)
-        } else if self.store.norms(content).is_some() {
-            self.store.open_content(content)
-        } else {
-            None
-        };
+        let may = self.serving.has(content) || self.store.norms(content).is_some();
+        let file = may.then(|| self.store.open_content(content)).flatten();
         file.map(|file| Arc::new(Shelved(file)) as Arc<dyn Stored>)
     }
 

@@ -88,11 +88,11 @@ impl Driver {
                 match read {
                     Ok(Some(bytes)) => Some(bytes.into()),
                     Ok(None) => {
-                        self.observer.event(Event::warning(format!("own payload {id} is gone")));
+                        self.warn(format!("own payload {id} is gone"), "");
                         None
                     }
                     Err(error) => {
-                        self.observer.event(Event::warning(error.to_string()));
+                        self.warn(error.to_string(), error.hint().unwrap_or_default());
                         None
                     }
                 }
@@ -131,11 +131,11 @@ impl Driver {
             }
             Told::Evaluated { loss, took } => {
                 self.training.evaluated(loss, took);
-                self.observer.event(Event::held_out(loss));
+                let step = self.training.step();
+                self.observer.event(Event::HeldOut { step, loss: Some(loss) });
             }
-            Told::Saved { folder, outcome, took } => self.saved(folder, outcome, took),
             Told::Failed(error) => {
-                self.observer.event(Event::warning(format!("the island cannot go on: {error}")));
+                self.warn(format!("the island cannot go on: {error}"), "");
                 self.ending = Some(Ending::Island);
             }
         }

@@ -33,8 +33,9 @@ impl Driver {
             Output::Send { to, bytes } => self.net.send(to, bytes),
             Output::Judge { receipt, verdict } => self.net.judge(receipt, verdict),
             Output::Penalise { node, fault } => {
-                self.observer.event(Event::fault(node, fault));
-                self.net.penalise(node, fault.penalty());
+                let penalty = fault.penalty();
+                self.observer.event(Event::Fault { node, fault, penalty });
+                self.net.penalise(node, penalty);
             }
             Output::Fetch { content, from, bytes_max } => {
                 let mut others = self.engine.holders(&content);
@@ -81,7 +82,7 @@ impl Driver {
         let change = self.write.insert(Write { change, again: None }).change.clone();
         tokio::task::spawn_blocking(move || {
             let outcome = match &change {
-                Change::Persist(records) => store.persist(records),
+                Change::Persist(records) => store.persist(own, records),
                 Change::Prune { fragment, through, own_through, payloads } => {
                     store.prune(own, *fragment, *through, *own_through, payloads)
                 }
@@ -133,7 +134,7 @@ impl Driver {
             }
             Done::Checked { payload, fragment, outcome } => match outcome {
                 Ok(outcome) => self.input(Input::Checked { payload, fragment, outcome }),
-                Err(error) => self.unreadable(payload, fragment, &error),
+                Err(reason) => self.unreadable(payload, fragment, &reason),
             },
             Done::Stored { fragment, payload, outcome } => match outcome {
                 Ok(id) => self.payload_stored(fragment, id, payload),
@@ -159,7 +160,8 @@ impl Driver {
                     }
                 }
             },
-            Done::Placed(outcome) => self.placed(outcome),
+            Done::Folder { folder, reply } => self.folder_is_there(folder, reply),
+            Done::Placed(placed) => self.placed(placed),
         }
     }
 
@@ -171,8 +173,8 @@ impl Driver {
                 self.tell_swarm_tokens();
             }
             Err(Broken::Missing(missing)) => {
-                let text = format!("payload {missing} is gone or broken; it is fetched again");
-                self.observer.event(Event::warning(text));
+                let what = format!("payload {missing} is gone or broken: fetching it again");
+                self.observer.event(Event::Recovered { what });
                 self.input(Input::Failed { fragment, missing });
             }
             Err(Broken::Disk(job, error)) => {
@@ -180,15 +182,15 @@ impl Driver {
                 self.parts[fragment.index()].put_back(job);
             }
             Err(Broken::Impossible(error)) => {
-                self.observer.event(Event::warning(format!("fragment {fragment}: {error}")));
+                self.warn(format!("fragment {fragment}: {error}"), "please report this");
             }
         }
     }
 
     /// A payload that was stored cannot be read back: it is fetched and checked again. It is
     /// not the author's fault, and to leave it out would leave this node with other bits.
-    fn unreadable(&mut self, payload: ContentId, fragment: FragmentId, error: &StoreError) {
-        self.observer.event(Event::warning(format!("{error}; it is fetched again")));
+    fn unreadable(&mut self, payload: ContentId, fragment: FragmentId, reason: &str) {
+        self.observer.event(Event::Recovered { what: format!("{reason}: fetching it again") });
         self.rechecks.insert(payload, fragment);
     }
 
@@ -212,8 +214,9 @@ impl Driver {
         true
     }
 
-    fn trouble(&self, error: &StoreError) {
-        self.observer.event(Event::warning(format!("{error}\nhint: {}", error.hint())));
+    /// The disk would not: says so, and it is tried again.
+    fn trouble(&mut self, error: &StoreError) {
+        self.warn(error.to_string(), error.hint().unwrap_or_default());
     }
 
     fn report(&mut self, report: Report) {
@@ -223,7 +226,7 @@ impl Driver {
         if matches!(report, Report::Standing(_)) {
             self.serving.set(self.servable());
         }
-        self.observer.event(Event::report(report));
+        self.observer.event(report);
     }
 
     /// The learning rate follows the tokens that the swarm has merged.

@@ -1,7 +1,9 @@
 //! One fragment's data plane: its fold, its head, and the work on it, one job after another.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 
 use atoll_protocol::crypto::content_id;
 use atoll_protocol::engine::Input;
@@ -13,6 +15,7 @@ use atoll_protocol::outer::{self, Cut, Fold, FoldError, OuterState};
 use atoll_protocol::pool::Inline;
 use tokio::sync::mpsc;
 
+use super::saving::{Placed, Saved};
 use crate::store::{Store, StoreError};
 
 /// One fragment's data plane.
@@ -48,14 +51,19 @@ pub(super) enum Done {
     /// A job on a fold.
     Folded { fragment: FragmentId, fold: Box<Fold>, outcome: Result<Folded, Broken> },
     /// A check of a payload.
-    Checked { payload: ContentId, fragment: FragmentId, outcome: Result<Result<(), Fault>, StoreError> },
+    Checked { payload: ContentId, fragment: FragmentId, outcome: Checked },
     /// An own payload is stored.
     Stored { fragment: FragmentId, payload: Arc<[u8]>, outcome: Result<ContentId, StoreError> },
     /// The write that held the outputs back.
     Written(Result<(), StoreError>),
+    /// A folder for a checkpoint is there.
+    Folder { folder: PathBuf, reply: SyncSender<Saved> },
     /// A checkpoint is in its place.
-    Placed(Result<(), StoreError>),
+    Placed(Placed),
 }
+
+/// What a check found, or none if the payload could not be read back, and why.
+pub(super) type Checked = Result<Result<(), Fault>, String>;
 
 /// What came of a job.
 #[derive(Debug)]
@@ -113,7 +121,7 @@ impl Part {
     }
 
     /// Starts the next job, unless one is under way.
-    pub(super) fn work(&mut self, store: &Arc<Store>, done: &mpsc::Sender<Done>) {
+    pub(super) fn work(&mut self, store: &Store, done: &mpsc::Sender<Done>) {
         if self.jobs.is_empty() {
             return;
         }
@@ -153,14 +161,14 @@ impl Part {
 fn run(fold: &mut Fold, shape: &Fragment, job: Job, store: &Store) -> Result<Folded, Broken> {
     match job {
         Job::Materialise(cuts) => {
-            let digest = fold.refold(&cuts, &store, &Inline).map_err(broken)?;
+            let digest = fold.refold(&cuts, store, &Inline).map_err(broken)?;
             let version = fold.head().version();
             let input = Input::Materialised { fragment: shape.id, version, digest };
             Ok(Folded { input, head: Some(fold.head().params().into()), base: None })
         }
         Job::Stabilise(version) => {
-            let digest = fold.advance_base(version, &store, &Inline).map_err(broken)?;
-            if let Err(error) = store.put_base(shape.id, &digest, fold.base().bytes()) {
+            let digest = fold.advance_base(version, store, &Inline).map_err(broken)?;
+            if let Err(error) = store.put_base(digest, fold.base().bytes(), shape.id) {
                 return Err(Broken::Disk(Job::Stabilise(version), error));
             }
             let input = Input::Stabilised { fragment: shape.id, version, digest };
@@ -184,7 +192,7 @@ fn install(
     let Some(state) = state else {
         return Ok(Folded { input: installed(false), head: None, base: None });
     };
-    if let Err(error) = store.put_base(shape.id, &content, state.bytes()) {
+    if let Err(error) = store.put_base(content, state.bytes(), shape.id) {
         return Err(Broken::Disk(Job::Install(content), error));
     }
     fold.install(state);
@@ -198,12 +206,14 @@ pub(super) fn check(
     genesis: &Genesis,
     shape: &Fragment,
     payload: &ContentId,
-) -> Result<Result<(), Fault>, StoreError> {
-    let Some(bytes) = store.content(payload)? else {
-        return Err(StoreError::missing(*payload));
-    };
+) -> Checked {
+    let bytes = store.content(payload).map_err(|error| error.to_string())?;
+    let bytes = bytes.ok_or_else(|| format!("payload {payload} is gone"))?;
     match outer::check(&bytes, genesis.codec, shape, genesis.merge.norm_max, &Inline) {
-        Ok(norms) => store.measure(payload, &norms).map(Ok),
+        Ok(norms) => {
+            store.measure(payload, &norms);
+            Ok(Ok(()))
+        }
         Err(_) => Ok(Err(Fault::BadPayload)),
     }
 }

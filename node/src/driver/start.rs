@@ -70,7 +70,6 @@ impl Driver {
         let checkpoint = read_checkpoint(&store, &genesis, &observer);
         let initial = initial(&genesis);
         let (engine, parts) = revive(&key, &store, &genesis, &initial, checkpoint.as_ref(), island.is_some(), &clock, &observer)?;
-        let store = Arc::new(store);
         let (told_in, told) = mpsc::channel(TOLD_MAX);
         let (done, done_out) = mpsc::channel(DONE_MAX);
         let (requests_in, requests) = mpsc::channel(REQUESTS_MAX);

@@ -37,8 +37,13 @@ pub enum Errand {
     Adopt(Box<Adoption>),
     /// Measure the held-out loss.
     Evaluate,
-    /// Write a checkpoint into this folder, which exists and is empty.
-    Save(PathBuf),
+    /// Write a checkpoint.
+    Save {
+        /// Into this folder, which exists and is empty.
+        folder: PathBuf,
+        /// Who waits for it, on a thread that may; told how it went and how long it took.
+        reply: SyncSender<Result<Duration, IslandError>>,
+    },
 }
 
 /// An outer version to adopt, with all that it takes.
@@ -90,15 +95,6 @@ pub enum Told {
     Evaluated {
         /// Nats per token.
         loss: f64,
-        /// How long it took.
-        took: Duration,
-    },
-    /// A checkpoint is written, or could not be.
-    Saved {
-        /// The folder.
-        folder: PathBuf,
-        /// How it went.
-        outcome: Result<(), IslandError>,
         /// How long it took.
         took: Duration,
     },
@@ -318,10 +314,10 @@ impl Worker {
                 let loss = self.island.evaluate()?;
                 self.backlog.tell(Told::Evaluated { loss, took: began.elapsed() });
             }
-            Errand::Save(folder) => {
-                let outcome = self.save(&folder);
-                let took = began.elapsed();
-                self.backlog.tell(Told::Saved { folder, outcome, took });
+            Errand::Save { folder, reply } => {
+                let outcome = self.save(&folder).map(|()| began.elapsed());
+                // The node may have ended meanwhile.
+                let _ = reply.try_send(outcome);
             }
         }
         Ok(())
