@@ -12,6 +12,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use atoll_protocol::genesis::Genesis;
 use lab::{Host, Lab, Nat, wait_for};
 
 #[test]
@@ -264,7 +265,8 @@ fn a_lab_whose_process_is_killed_is_taken_down() {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let line = lines.map_while(Result::ok).find(|line| line.contains("lab=")).unwrap();
     let (_, said) = line.split_once("lab=").unwrap();
-    let (prefix, process) = said.split_once(' ').unwrap();
+    let (prefix, rest) = said.split_once(' ').unwrap();
+    let (process, folder) = rest.split_once(' ').unwrap();
     assert_eq!(namespaces(prefix).len(), 2);
     child.kill().unwrap();
     child.wait().unwrap();
@@ -273,6 +275,7 @@ fn a_lab_whose_process_is_killed_is_taken_down() {
         if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
     });
     assert!(!exists(process.parse().unwrap()));
+    std::fs::remove_dir_all(folder).unwrap();
     // Ours is untouched.
     assert_eq!(namespaces(lab.prefix()).len(), 1);
 }
@@ -290,12 +293,19 @@ fn the_next_lab_cleans_up_after_the_dead() {
     assert_eq!(namespaces(next.prefix()).len(), 1);
 }
 
+#[test]
+fn the_genesis_of_labs_can_be_used() {
+    let genesis = Genesis::from_toml(lab::GENESIS).unwrap();
+    assert!(genesis.fragment_map().elements() < 30_000);
+}
+
 /// Makes a lab, says so, and never ends by itself.
 fn be_killed() {
     let lab = Lab::new("killed").unwrap();
     let host = lab.host("a");
     let process = host.spawn("sleep", &["1000"], &host.home("x"));
-    let line = format!("lab={} {}\n", lab.prefix(), process.id());
+    let folder = lab.folder().display();
+    let line = format!("lab={} {} {folder}\n", lab.prefix(), process.id());
     std::io::stdout().write_all(line.as_bytes()).unwrap();
     process.wait(Duration::from_secs(1000));
 }

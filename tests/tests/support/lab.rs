@@ -10,14 +10,20 @@
 
 #[path = "lab/binary.rs"]
 mod binary;
+#[path = "lab/bootstrap.rs"]
+mod bootstrap;
 #[path = "lab/cleaner.rs"]
 mod cleaner;
+#[path = "lab/door.rs"]
+mod door;
 #[path = "lab/host.rs"]
 mod host;
 #[path = "lab/nat.rs"]
 mod nat;
 #[path = "lab/needs.rs"]
 mod needs;
+#[path = "lab/node.rs"]
+mod node;
 #[path = "lab/patience.rs"]
 mod patience;
 #[path = "lab/process.rs"]
@@ -26,6 +32,10 @@ mod process;
 mod shell;
 #[path = "lab/site.rs"]
 mod site;
+#[path = "lab/status.rs"]
+mod status;
+#[path = "lab/swarm.rs"]
+mod swarm;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -33,10 +43,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 pub(crate) use binary::binary;
+pub(crate) use bootstrap::Bootstrap;
 pub(crate) use host::Host;
 pub(crate) use nat::Nat;
+pub(crate) use node::Node;
 pub(crate) use patience::wait_for;
 pub(crate) use process::Process;
+pub(crate) use status::{Fates, Status};
+pub(crate) use swarm::Swarm;
 
 use cleaner::Cleaner;
 use shell::{run, write};
@@ -81,7 +95,7 @@ impl Lab {
         let namespace = self.site.add_namespace(name);
         let port = self.plug(&namespace, "eth0");
         run(&format!("ip -n {namespace} addr add {address}/16 dev eth0"));
-        run(&format!("ip -n {namespace} addr add {address6}/64 dev eth0 nodad"));
+        run(&format!("ip -n {namespace} addr add {address6}/32 dev eth0 nodad"));
         run(&format!("ip -n {namespace} route add 224.0.0.0/4 dev eth0"));
         let hub = self.site.namespace(HUB);
         Host::on_hub(self.site.clone(), name, (hub, port), address, address6)
@@ -140,7 +154,8 @@ impl Lab {
 
     fn next_addresses(&self) -> (Ipv4Addr, Ipv6Addr) {
         let number = self.hosts.fetch_add(1, Ordering::Relaxed) + 1;
-        let address6 = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, u16::from(number));
+        // As on the internet, nobody shares the first 64 bits.
+        let address6 = Ipv6Addr::new(0x2001, 0xdb8, 0, u16::from(number), 0, 0, 0, 1);
         // Kept apart for measurements between devices; neither family is routed anywhere.
         (Ipv4Addr::new(198, 18, 0, number), address6)
     }
@@ -185,6 +200,9 @@ impl Drop for Lab {
         }
     }
 }
+
+/// A run of a tiny model whose rounds take a second or two.
+pub(crate) const GENESIS: &str = include_str!("genesis-lab.toml");
 
 /// The namespace of the hub.
 const HUB: &str = "hub";
