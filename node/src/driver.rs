@@ -102,6 +102,8 @@ pub struct Driver {
     training: Training,
     /// Payloads that could not be read back and are checked again once they are fetched.
     rechecks: BTreeMap<ContentId, FragmentId>,
+    /// When they were asked for last.
+    rechecked: Instant,
     /// Own payloads that an adoption may ask for.
     own: BTreeMap<ContentId, Arc<[u8]>>,
     quiet: bool,

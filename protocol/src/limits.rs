@@ -52,6 +52,10 @@ pub const FETCH_ATTEMPTS_MAX: u32 = 12;
 /// Payloads remembered as refused, so that they are not fetched again.
 pub const REFUSED_MAX: usize = 4096;
 
+/// Bytes of one chunk of a content, the unit that is fetched and verified by itself: a power of
+/// two, so that a chunk is a whole subtree of the content's hash.
+pub const CONTENT_CHUNK_BYTES: usize = 256 * 1024;
+
 /// Headers in one direct message.
 pub const HEADERS_PER_MESSAGE_MAX: usize = 256;
 /// Outputs waiting for the driver; an engine that has this many takes no more from peers.

@@ -195,7 +195,11 @@ impl Driver {
     }
 
     /// Asks anyone for what could not be read back.
-    fn fetch_rechecks(&self) {
+    fn fetch_rechecks(&mut self) {
+        if self.rechecks.is_empty() || self.rechecked.elapsed() < AGAIN {
+            return;
+        }
+        self.rechecked = Instant::now();
         let peers = self.engine.peer_views().into_iter().filter(|peer| peer.connected);
         let mut holders: Vec<NodeId> = peers.map(|peer| peer.node).collect();
         let Some(from) = holders.pop() else { return };

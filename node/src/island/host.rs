@@ -263,7 +263,9 @@ impl Worker {
             fragment.steps += 1;
             fragment.fresh += step.tokens;
         }
-        let step_ms = u32::try_from(took.as_millis()).unwrap_or(u32::MAX).max(1);
+        // What peers and rounds see of the island's speed is steps with the rest after them.
+        let period = took + self.pace.effort().rest(took);
+        let step_ms = u32::try_from(period.as_millis()).unwrap_or(u32::MAX).max(1);
         self.backlog.tell(Told::Stepped {
             steps: 1,
             tokens: step.tokens,
