@@ -12,16 +12,20 @@ use super::cleaner::is_alive;
 /// It is a link of this process' own, so that a build that goes on beside the tests cannot
 /// exchange the program between two starts.
 pub(crate) fn binary(name: &str) -> PathBuf {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    let path = FOLDER.get_or_init(build).join(name);
-    assert!(path.is_file(), "no program is called {name}");
-    path
+    static ATOLL: OnceLock<PathBuf> = OnceLock::new();
+    static BOOTSTRAP: OnceLock<PathBuf> = OnceLock::new();
+    let (package, built) = match name {
+        "atoll" => ("atoll-node", &ATOLL),
+        "atoll-bootstrap" => ("atoll-bootstrap", &BOOTSTRAP),
+        name => panic!("no program is called {name}"),
+    };
+    built.get_or_init(|| build(package, name)).clone()
 }
 
-fn build() -> PathBuf {
+fn build(package: &str, program: &str) -> PathBuf {
     let tests = env::current_exe().unwrap();
     // Test programs are in `<target>/<profile>/deps`.
-    let built = tests.ancestors().nth(2).unwrap().to_owned();
+    let built = tests.ancestors().nth(2).unwrap();
     let profile = match built.file_name().unwrap().to_str().unwrap() {
         "debug" => "dev",
         profile => profile,
@@ -30,23 +34,20 @@ fn build() -> PathBuf {
     let status = Command::new("timeout")
         .args(["-k", "5", BUILD_SECONDS_MAX])
         .arg(env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into()))
-        .args(["build", "--quiet", "--bins", "--profile", profile])
-        .args(PROGRAMS.iter().flat_map(|(package, _)| ["-p", package]))
+        .args(["build", "--quiet", "-p", package, "--bin", program, "--profile", profile])
         .arg("--target-dir")
         .arg(built.parent().unwrap())
         .current_dir(root)
         .status()
         .unwrap();
-    assert!(status.success(), "the programs could not be built: {status}");
+    assert!(status.success(), "{program} could not be built: {status}");
     let links = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs");
     remove_links_of_the_dead(&links);
     let folder = links.join(std::process::id().to_string());
     fs::create_dir_all(&folder).unwrap();
-    for (_, program) in PROGRAMS {
-        let (from, to) = (built.join(program), folder.join(program));
-        fs::hard_link(&from, &to).or_else(|_| fs::copy(&from, &to).map(drop)).unwrap();
-    }
-    folder
+    let (from, to) = (built.join(program), folder.join(program));
+    fs::hard_link(&from, &to).or_else(|_| fs::copy(&from, &to).map(drop)).unwrap();
+    to
 }
 
 fn remove_links_of_the_dead(links: &Path) {
@@ -59,7 +60,5 @@ fn remove_links_of_the_dead(links: &Path) {
     }
 }
 
-const PROGRAMS: [(&str, &str); 2] =
-    [("atoll-node", "atoll"), ("atoll-bootstrap", "atoll-bootstrap")];
 /// From nothing, on two cores.
 const BUILD_SECONDS_MAX: &str = "1800";
