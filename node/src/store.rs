@@ -280,6 +280,11 @@ impl Store {
         self.inner.budget.set_max(max);
     }
 
+    /// The bytes that may be used, if there is a limit.
+    pub fn budget(&self) -> Option<u64> {
+        self.inner.budget.max()
+    }
+
     /// The island's newest checkpoint.
     pub fn checkpoint(&self) -> Option<PathBuf> {
         checkpoint::newest(self.folder())

@@ -47,8 +47,9 @@ impl Home {
         let named = wanted.map(|it| format!(" called `{it}`")).unwrap_or_default();
         match runs.len() {
             1 => Ok(runs.remove(0)),
-            0 => Err(Failure::new(format!("no run{named} in {}", self.root.display()))
-                .hint("`atoll new` makes one, `atoll join TICKET` joins one, --home names another folder")),
+            0 => Err(Failure::new(format!("no run{named} in {}", self.root.display())).hint(
+                "`atoll new` makes one, `atoll join TICKET` joins one, --home names another folder",
+            )),
             _ => {
                 let list: Vec<String> = runs.iter().map(RunFolder::title).collect();
                 Err(Failure::new(format!("several runs{named}: {}", list.join(", ")))
@@ -92,15 +93,13 @@ impl RunFolder {
         let file = self.path.join(TICKET);
         match fs::read_to_string(&file) {
             Ok(text) => Ok(text.trim().parse()?),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                Ok(Ticket {
-                    run: self.genesis.run_id(),
-                    name: self.genesis.name.clone(),
-                    bootstrap: Vec::new(),
-                    peers: Vec::new(),
-                    invite: None,
-                })
-            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Ticket {
+                run: self.genesis.run_id(),
+                name: self.genesis.name.clone(),
+                bootstrap: Vec::new(),
+                peers: Vec::new(),
+                invite: None,
+            }),
             Err(error) => Err(Failure::file(&file)(error)),
         }
     }

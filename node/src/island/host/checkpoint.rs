@@ -83,7 +83,9 @@ impl Checkpoint {
         if !whole || manifest.fragments.len() != count || manifest.captured.len() != count {
             return Err(refuse("it is of another model".into()));
         }
-        let outer = bytemuck::pod_collect_to_vec(&bytes);
+        let mut outer = vec![0.0f32; layout.elements()];
+        // The bytes may lie at any address, the values may not.
+        bytemuck::cast_slice_mut(&mut outer).copy_from_slice(&bytes);
         let Manifest { fragments, captured, .. } = manifest;
         Ok(Self { fragments, captured, outer })
     }
