@@ -16,6 +16,7 @@ mod contents;
 mod errands;
 mod execute;
 mod part;
+mod revival;
 mod saving;
 mod start;
 mod view;
@@ -29,12 +30,13 @@ use atoll_protocol::engine::{Command, Engine, Input, Output};
 use atoll_protocol::frontier::Standing;
 use atoll_protocol::genesis::Genesis;
 use atoll_protocol::id::{ContentId, FragmentId};
-use tokio::sync::{mpsc, oneshot};
+use atoll_protocol::roster::Roster;
+use tokio::sync::mpsc;
 use tokio::time::{Interval, sleep_until};
 
 use crate::island::host::{Host, Told};
-use crate::net::{NetEvent, NetHandle};
-use crate::observe::{Event, Observer};
+use crate::net::{NetEvent, NetHandle, Notice};
+use crate::observe::{self, Answer, Event, Observer, Refusal, Request};
 use crate::store::Store;
 use clock::Clock;
 use contents::Serving;
@@ -45,21 +47,6 @@ use saving::Saving;
 
 pub use start::{Plan, StartError};
 pub use view::Training;
-
-/// What somebody on this machine wants of a running node.
-#[derive(Debug)]
-pub enum Request {
-    /// Something for the engine.
-    Command(Command),
-    /// Let the island step no more; everything else goes on.
-    Quiesce,
-    /// Let it step again.
-    Resume,
-    /// Look into the engine; the answer is JSON.
-    Inspect(oneshot::Sender<serde_json::Value>),
-    /// Save, say goodbye and end.
-    Leave,
-}
 
 /// Why a driver ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +94,8 @@ pub struct Driver {
     /// Own payloads that an adoption may ask for.
     own: BTreeMap<ContentId, Arc<[u8]>>,
     quiet: bool,
+    /// Whether a direct way through the routers was found to anybody.
+    hole_punched: bool,
     leaving: Option<Instant>,
     ending: Option<Ending>,
     started: Instant,
@@ -120,6 +109,7 @@ pub struct Driver {
 /// Where inputs come from.
 #[derive(Debug)]
 struct Inlets {
+    leave: mpsc::Receiver<()>,
     requests: mpsc::Receiver<Request>,
     told: mpsc::Receiver<Told>,
     done: mpsc::Receiver<Done>,
@@ -142,7 +132,7 @@ impl Driver {
             self.settle();
             if let Some(ending) = self.ending {
                 self.observer.event(Event::Stopped { reason: ending.to_string() });
-                self.net.leave().await;
+                self.net.clone().leave().await;
                 self.observer.flush(FLUSH_WITHIN);
                 return ending;
             }
@@ -157,6 +147,7 @@ impl Driver {
         let may_hear = self.outputs.len() < OUTPUTS_MAX;
         tokio::select! {
             biased;
+            Some(()) = self.inlets.leave.recv() => self.leave(),
             Some(request) = self.inlets.requests.recv() => self.request(request),
             Some(told) = self.inlets.told.recv() => self.told(told),
             Some(done) = self.inlets.done.recv() => self.done(done),
@@ -220,25 +211,59 @@ impl Driver {
                 self.input(Input::Fetched { content, from, outcome });
             }
             NetEvent::Notice(notice) => {
+                self.hole_punched |= matches!(notice, Notice::HolePunched(_));
                 self.observer.event(Event::Network { notice: notice.to_string() });
             }
         }
     }
 
     fn request(&mut self, request: Request) {
+        // Whoever asked may have gone: then the answer finds nobody.
         match request {
-            Request::Command(command) => self.input(Input::Command(command)),
-            Request::Quiesce => {
+            Request::Inspect { topic, reply } => {
+                let mut all = self.inspect();
+                let shown = match &topic {
+                    Some(topic) => all.get_mut(topic).map(serde_json::Value::take),
+                    None => Some(all),
+                };
+                let _ = reply.send(shown.unwrap_or_default());
+            }
+            Request::Command { command, reply } => {
+                let _ = reply.send(self.command(command));
+            }
+        }
+    }
+
+    fn command(&mut self, command: observe::Command) -> Result<Answer, Refusal> {
+        let message = match command {
+            observe::Command::Invite { node, last_round } => {
+                self.steward()?;
+                self.input(Input::Command(Command::Invite { node, last_round }));
+                format!("invited {node}")
+            }
+            observe::Command::Revoke { node } => {
+                self.steward()?;
+                self.input(Input::Command(Command::Revoke(node)));
+                format!("revoked {node}")
+            }
+            observe::Command::Quiesce => {
                 self.quiet = true;
                 self.pause_island();
+                "the island steps no more; merging goes on".to_owned()
             }
-            Request::Resume => self.quiet = false,
-            Request::Inspect(reply) => {
-                // Whoever asked may have gone.
-                let _ = reply.send(self.inspect());
+            observe::Command::Leave => {
+                self.leave();
+                "leaving".to_owned()
             }
-            Request::Leave => self.leave(),
+        };
+        Ok(Answer { message, ticket: None })
+    }
+
+    fn steward(&self) -> Result<(), Refusal> {
+        if Roster::new(self.genesis.roster.clone()).is_steward(&self.engine.node()) {
+            return Ok(());
         }
+        Err(Refusal::new("this node is no steward of the run", "ask the node that made it"))
     }
 
     fn leave(&mut self) {

@@ -12,11 +12,12 @@ use clap::{Args, Parser, Subcommand};
 use rayon::prelude::*;
 use thiserror::Error;
 
+use crate::plan::InputError;
 use crate::report::{self, Summary};
 use crate::runner::{self, EXIT_HARNESS, EXIT_OK, EXIT_USAGE};
 use crate::sim::{Setup, liars, plan};
 use crate::up::{self, UpError};
-use crate::{planted, scenario, study};
+use crate::{goodput, plan as sizing, planted, scenario, study};
 
 /// Swarms on one machine.
 #[derive(Debug, Parser)]
@@ -34,6 +35,10 @@ pub enum Command {
     Sim(Sim),
     /// Start a swarm of real processes, watch it train, and get a report.
     Up(up::Options),
+    /// What a run needs: bytes, links, memory, disk, the time to join, and what breaks first.
+    Plan(sizing::Options),
+    /// How much of the time chips do useful work while they fail, next to the published table.
+    Goodput(goodput::Options),
     /// End what a killed `up` left behind; started by `up` itself.
     #[command(hide = true, name = up::keeper::COMMAND)]
     Keep,
@@ -109,11 +114,24 @@ impl CliError {
     }
 }
 
+impl From<InputError> for CliError {
+    fn from(error: InputError) -> Self {
+        match error {
+            InputError::Write(error) => Self::Write(error),
+            error => Self::Usage { what: error.to_string(), hint: error.hint() },
+        }
+    }
+}
+
 /// Runs a command, with its answer on `out`.
 pub fn run(cli: &Cli, out: &mut dyn Write) -> ExitCode {
     let ended = match &cli.command {
         Command::Sim(options) => sim(options, out),
         Command::Up(options) => up::run(options, out).map_err(CliError::from),
+        Command::Plan(options) => {
+            sizing::run(options, out).map(|()| EXIT_OK).map_err(CliError::from)
+        }
+        Command::Goodput(options) => simulate_failures(options, out),
         Command::Keep => {
             up::keeper::keep(io::stdin().lock());
             Ok(EXIT_OK)
@@ -271,6 +289,19 @@ fn learning(options: &Sim, out: &mut dyn Write) -> Result<u8, CliError> {
     }
 }
 
+fn simulate_failures(options: &goodput::Options, out: &mut dyn Write) -> Result<u8, CliError> {
+    let matched = goodput::run(options, out)?;
+    if !matched {
+        let points = goodput::POINTS;
+        writeln!(
+            io::stderr(),
+            "error: further from the published table than {points} points\n\
+             hint: fewer than the usual seeds and days are noisy"
+        )?;
+    }
+    Ok(if matched { EXIT_OK } else { EXIT_HARNESS })
+}
+
 fn usage(what: String, hint: String) -> CliError {
     CliError::Usage { what, hint }
 }
@@ -327,6 +358,9 @@ mod tests {
             "testnet sim --threads 0",
             "testnet sim --seeds 0",
             "testnet up --islands 0",
+            "testnet plan --params many",
+            "testnet plan --link 20",
+            "testnet goodput --days 0",
         ] {
             assert_eq!(format!("{:?}", answer(line).0), usage, "{line}");
         }

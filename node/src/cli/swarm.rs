@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use atoll_node::config::Partial;
+use atoll_node::observe::written::Written;
 use atoll_protocol::id::NodeId;
 use clap::{Args, ValueEnum};
 
@@ -26,7 +27,7 @@ pub(crate) struct NewOptions {
     #[arg(long)]
     pub(crate) roster: Option<RosterChoice>,
     /// A node of a closed run, as its `atoll whoami` says; may be repeated.
-    #[arg(long = "member", value_name = "NODE", requires = "roster")]
+    #[arg(long = "member", value_name = "NODE", requires = "roster", value_parser = node)]
     pub(crate) members: Vec<NodeId>,
     #[command(flatten)]
     pub(crate) config: Partial,
@@ -91,6 +92,7 @@ pub(crate) struct Whose {
 #[derive(Args, Debug)]
 pub(crate) struct InviteOptions {
     /// Whom, as its `atoll whoami` says.
+    #[arg(value_parser = node)]
     pub(crate) node: NodeId,
     /// The last round it may contribute to [default: no end].
     #[arg(long)]
@@ -102,6 +104,7 @@ pub(crate) struct InviteOptions {
 #[derive(Args, Debug)]
 pub(crate) struct RevokeOptions {
     /// Whom.
+    #[arg(value_parser = node)]
     pub(crate) node: NodeId,
     #[command(flatten)]
     pub(crate) whose: Whose,
@@ -144,4 +147,11 @@ pub(crate) struct WhoamiOptions {
     /// The node's folder.
     #[arg(long)]
     pub(crate) home: Option<PathBuf>,
+}
+
+/// A node's public name.
+fn node(text: &str) -> Result<NodeId, String> {
+    NodeId::read(text).ok_or_else(|| {
+        "a node's name has 64 hexadecimal digits, as `atoll whoami` prints it".to_owned()
+    })
 }

@@ -9,6 +9,7 @@ use atoll_node::identity::Identity;
 use atoll_node::net::{self, Contents, Incoming, NetConfig, Stored};
 use atoll_node::store::Store;
 use atoll_node::ticket::Ticket;
+use atoll_protocol::crypto::content_id;
 use atoll_protocol::engine::Record;
 use atoll_protocol::genesis::Genesis;
 use atoll_protocol::id::ContentId;
@@ -42,15 +43,15 @@ pub(crate) fn run(options: &JoinOptions) -> Result<(), Failure> {
         drop(Store::create(&path, &genesis)?);
         RunFolder::open(&path)?
     };
-    keep(&folder, &ticket)?;
+    keep(&folder, &identity, &ticket)?;
     take_part(&config, &identity, &folder, &options.swarm)
 }
 
 /// Keeps the ticket's addresses, and its invitation among the records.
-fn keep(folder: &RunFolder, ticket: &Ticket) -> Result<(), Failure> {
+fn keep(folder: &RunFolder, identity: &Identity, ticket: &Ticket) -> Result<(), Failure> {
     folder.keep_ticket(ticket)?;
     if let Some(invite) = &ticket.invite {
-        Store::open(&folder.path)?.persist(&[Record::Invite(invite.clone())])?;
+        Store::open(&folder.path)?.persist(identity.node(), &[Record::Invite(invite.clone())])?;
     }
     Ok(())
 }
@@ -78,7 +79,8 @@ fn fetch_genesis(
     let bytes = runtime.block_on(async {
         let (net, mut events) = net::start(settings, Arc::new(Nothing))?;
         let drain = tokio::spawn(async move { while events.recv().await.is_some() {} });
-        let bytes = net.genesis(GENESIS_WITHIN).await;
+        let good = |bytes: &[u8]| content_id(bytes).0 == ticket.run.0;
+        let bytes = net.genesis(GENESIS_WITHIN, good).await;
         net.leave().await;
         drain.abort();
         bytes.map_err(|error| {
@@ -89,12 +91,7 @@ fn fetch_genesis(
         })
     });
     runtime.shutdown_background();
-    let genesis = Genesis::from_bytes(&bytes?)?;
-    if genesis.run_id() != ticket.run {
-        return Err(Failure::new("the genesis that was offered is not the ticket's run")
-            .hint("ask for a new ticket; whoever answered runs something else"));
-    }
-    Ok(genesis)
+    Ok(Genesis::from_bytes(&bytes?)?)
 }
 
 /// Says what taking part needs, and refuses what cannot work before anything is written.

@@ -2,7 +2,7 @@
 
 use atoll_node::config::{Config, Partial};
 use atoll_node::identity::Identity;
-use atoll_node::observe::client::Client;
+use atoll_node::observe::{Client, page};
 use serde_json::Value;
 
 use super::failure::Failure;
@@ -16,22 +16,21 @@ pub(crate) fn status(options: &StatusOptions) -> Result<(), Failure> {
     if options.json {
         super::say(&serde_json::to_string(&status).expect("a status is plain data"));
     } else {
-        super::say(&status.to_string());
+        super::say(&page::render(&status));
     }
     Ok(())
 }
 
 /// What the engine holds, as JSON.
 pub(crate) fn inspect(options: &InspectOptions) -> Result<(), Failure> {
-    let mut all = client(&options.whose)?.inspect()?;
-    let key = match options.part {
+    let topic = match options.part {
         Part::All => None,
         Part::Fragments => Some("fragments"),
         Part::Rounds => Some("rounds"),
         Part::Frontiers => Some("frontiers"),
         Part::Evidence => Some("evidence"),
     };
-    let shown = key.map_or(all.clone(), |key| all.get_mut(key).map_or(Value::Null, Value::take));
+    let shown: Value = client(&options.whose)?.inspect(topic)?;
     super::say(&serde_json::to_string_pretty(&shown).expect("JSON can be written"));
     Ok(())
 }

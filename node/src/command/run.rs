@@ -1,10 +1,11 @@
 //! `atoll run`: a node, until somebody stops it.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_node::config::Config;
-use atoll_node::driver::{Driver, Ending, Plan, Request};
+use atoll_node::driver::{Driver, Ending, Plan};
 use atoll_node::identity::Identity;
 use atoll_node::island::Island;
 use atoll_node::island::cpu::optimiser::settings::Settings as Optimiser;
@@ -12,8 +13,8 @@ use atoll_node::island::host::Effort;
 use atoll_node::island::layout::Layout;
 use atoll_node::island::learner::{Choices, Learner};
 use atoll_node::net::NetConfig;
-use atoll_node::observe::{self, Observer};
-use atoll_node::store::Store;
+use atoll_node::observe::{Clock, Event, EventLog, Observer, Server, logging};
+use atoll_node::store::{Store, StoreError};
 use atoll_node::ticket::Ticket;
 use atoll_protocol::genesis::Genesis;
 use atoll_protocol::id::NodeId;
@@ -45,7 +46,12 @@ pub(super) fn take_part(
     options: &SwarmOptions,
 ) -> Result<(), Failure> {
     let effort = effort(options)?;
-    let store = Store::open(&folder.path)?;
+    logging::start(config.log, config.log_level)?;
+    let observer = Observer::new(
+        Clock::system(),
+        Some(EventLog::open(&folder.path).map_err(Failure::file(&folder.path))?),
+    );
+    let store = open(&folder.path, &observer)?;
     store.set_budget(config.max_disk.map(|size| size.bytes()));
     let ticket = folder.ticket()?;
     let island = if options.watch_only {
@@ -55,7 +61,7 @@ pub(super) fn take_part(
     };
     let runtime = runtime()?;
     let outcome = runtime.block_on(async {
-        let observer = Observer::start(&folder.path, config)?;
+        let (server, requests) = Server::start(config.http, &folder.path, observer.clone()).await?;
         let plan = Plan {
             key: identity.key(),
             net: net(config, identity, &folder.genesis, &ticket, &store),
@@ -63,19 +69,20 @@ pub(super) fn take_part(
             island,
             effort,
             evaluate_every: Duration::from_secs_f64(options.evaluate_every.clamp(0.5, 86_400.0)),
-            observer: observer.clone(),
+            observer,
+            requests,
         };
-        let (driver, requests) = Driver::start(plan)?;
-        let _server =
-            observe::server::start(&observer, config.http, &folder.path, requests.clone()).await?;
-        live(driver, requests).await
+        let (driver, leave) = Driver::start(plan)?;
+        let outcome = live(driver, leave).await;
+        server.stop().await;
+        outcome
     });
     // A second Ctrl-C does not wait for whatever is still under way.
     runtime.shutdown_background();
     outcome
 }
 
-async fn live(driver: Driver, requests: mpsc::Sender<Request>) -> Result<(), Failure> {
+async fn live(driver: Driver, leave: mpsc::Sender<()>) -> Result<(), Failure> {
     let mut interrupt = signal(SignalKind::interrupt()).map_err(signals)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(signals)?;
     let node = driver.run();
@@ -91,8 +98,8 @@ async fn live(driver: Driver, requests: mpsc::Sender<Request>) -> Result<(), Fai
             return Ok(());
         }
         asked = true;
-        // A driver that has no room for a request is about to end anyway.
-        let _ = requests.try_send(Request::Leave);
+        // A driver that takes nothing any more has ended.
+        let _ = leave.try_send(());
     }
 }
 
@@ -103,6 +110,21 @@ fn explain(ending: Ending) -> Result<(), Failure> {
             .hint("stop it first, or give this one a folder of its own with --home")),
         Ending::Island => Err(Failure::new("the island cannot go on; what it learned is kept")
             .hint("the lines above say why; `atoll run` goes on from the last checkpoint")),
+    }
+}
+
+/// Opens the store. A damaged database is put aside: the swarm has what was in it.
+fn open(folder: &Path, observer: &Observer) -> Result<Store, Failure> {
+    match Store::open(folder) {
+        Err(error @ StoreError::Corrupt { .. }) => {
+            let kept = Store::repair(folder)?;
+            let kept = kept.map(|path| format!(" and kept as {}", path.display()));
+            observer.event(Event::Recovered {
+                what: format!("{error}; it was put aside{}", kept.unwrap_or_default()),
+            });
+            Ok(Store::open(folder)?)
+        }
+        other => Ok(other?),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use atoll_node::config::{Config, Partial};
 use atoll_node::identity::Identity;
-use atoll_node::observe::client::Client;
+use atoll_node::observe::{Client, Command};
 use atoll_node::store::Store;
 use atoll_node::ticket::Ticket;
 use atoll_protocol::crypto::Signed;
@@ -26,9 +26,12 @@ pub(crate) fn invite(options: &InviteOptions) -> Result<(), Failure> {
     let last_round = options.last_round.unwrap_or(VERSION_MAX);
     let invite = Invite { steward: identity.node(), node: options.node, last_round };
     let signed = identity.key().sign(folder.genesis.run_id(), invite);
-    keep(&folder, Record::Invite(signed.clone()), |client| {
-        client.invite(options.node, last_round)
-    })?;
+    keep(
+        &folder,
+        Record::Invite(signed.clone()),
+        &identity,
+        &Command::Invite { node: options.node, last_round },
+    )?;
     let ticket = Ticket { invite: Some(signed), ..reachable(&folder)? };
     eprintln!("invited {}; its ticket:", options.node);
     super::say(&ticket.encode()?);
@@ -40,7 +43,7 @@ pub(crate) fn revoke(options: &RevokeOptions) -> Result<(), Failure> {
     let (folder, identity) = steward(&options.whose)?;
     let revocation = Revocation { steward: identity.node(), node: options.node };
     let signed: Signed<Revocation> = identity.key().sign(folder.genesis.run_id(), revocation);
-    keep(&folder, Record::Revocation(signed), |client| client.revoke(options.node))?;
+    keep(&folder, Record::Revocation(signed), &identity, &Command::Revoke { node: options.node })?;
     eprintln!(
         "revoked {}: what it contributed to rounds that are not stable drops out",
         options.node
@@ -72,12 +75,14 @@ fn is_steward(genesis: &Genesis, node: &NodeId) -> bool {
 fn keep(
     folder: &RunFolder,
     record: Record,
-    tell: impl FnOnce(&Client) -> Result<(), atoll_node::observe::client::ClientError>,
+    identity: &Identity,
+    command: &Command,
 ) -> Result<(), Failure> {
-    match Client::of_folder(&folder.path) {
-        Ok(client) => Ok(tell(&client)?),
-        Err(_) => Ok(Store::open(&folder.path)?.persist(&[record])?),
+    if let Ok(client) = Client::of_folder(&folder.path) {
+        client.command(command)?;
+        return Ok(());
     }
+    Ok(Store::open(&folder.path)?.persist(identity.node(), &[record])?)
 }
 
 /// The run's ticket with the addresses of this node, if it runs.

@@ -60,11 +60,11 @@ struct Arriving(IncomingFile);
 
 impl Incoming for Arriving {
     fn outline(&self) -> Option<Outline> {
-        Outline::decode(&self.0.outline()?).ok()
+        Outline::from_bytes(&self.0.outline()?, u64::MAX)
     }
 
     fn begin(&mut self, outline: &Outline) -> io::Result<()> {
-        self.0.begin(outline.bytes(), &outline.encode())
+        self.0.begin(outline.bytes(), &outline.to_bytes())
     }
 
     fn has(&self, chunk: u32) -> bool {

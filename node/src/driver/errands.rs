@@ -154,7 +154,12 @@ impl Driver {
     }
 
     /// An own payload is on disk: the engine may speak of it.
-    pub(super) fn payload_stored(&mut self, fragment: FragmentId, id: ContentId, payload: Arc<[u8]>) {
+    pub(super) fn payload_stored(
+        &mut self,
+        fragment: FragmentId,
+        id: ContentId,
+        payload: Arc<[u8]>,
+    ) {
         let Some(errands) = &mut self.errands else { return };
         let (steps_since, tokens_since) =
             errands.storing[fragment.index()].take().unwrap_or_default();

@@ -40,7 +40,7 @@ impl Driver {
             Output::Fetch { content, from, bytes_max } => {
                 let mut others = self.engine.holders(&content);
                 others.retain(|node| *node != from);
-                self.net.fetch(content, from, others, bytes_max);
+                self.net.fetch(content, from, others, u64::from(bytes_max));
             }
             Output::Check { payload, fragment } => self.check(payload, fragment),
             Output::Capture { fragment } => {
@@ -204,7 +204,7 @@ impl Driver {
         let mut holders: Vec<NodeId> = peers.map(|peer| peer.node).collect();
         let Some(from) = holders.pop() else { return };
         for payload in self.rechecks.keys() {
-            self.net.fetch(*payload, from, holders.clone(), u32::MAX);
+            self.net.fetch(*payload, from, holders.clone(), u64::from(u32::MAX));
         }
     }
 

@@ -87,7 +87,12 @@ pub(super) enum Broken {
 }
 
 impl Part {
-    pub(super) fn new(fragment: Fragment, genesis: &Genesis, base: OuterState, digest: ContentId) -> Self {
+    pub(super) fn new(
+        fragment: Fragment,
+        genesis: &Genesis,
+        base: OuterState,
+        digest: ContentId,
+    ) -> Self {
         let head = base.params().into();
         let fold = Some(Box::new(Fold::new(fragment.clone(), genesis, base)));
         Self {

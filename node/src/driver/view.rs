@@ -9,7 +9,7 @@ use atoll_protocol::id::FragmentId;
 use serde_json::{Value, json};
 
 use super::Driver;
-use crate::net::Reachability;
+use crate::net::{PeerStatus, Reachability};
 use crate::observe::status::{
     self, Disk, Gauges, How, Lane, Lanes, Loss, Merged, Peer, Reachable, Status, YesNo,
 };
@@ -146,7 +146,7 @@ impl Driver {
                 control: Lane { up: counters.control_up, down: counters.control_down },
                 content: Lane { up: counters.payload_up, down: counters.payload_down },
             },
-            addresses: self.net.addresses(),
+            addresses: self.addresses(),
             swarm_tokens: self.swarm_tokens(),
             peers: self.peers(),
             disk: self.disk(),
@@ -180,14 +180,14 @@ impl Driver {
     }
 
     fn reachable(&self) -> Reachable {
-        let links = self.net.links();
-        let how = match self.net.reachability() {
+        let net = self.net.status();
+        let how = match net.reachability {
             Reachability::Public => Some(How::Direct),
-            _ if links.iter().any(|link| link.hole_punched) => Some(How::HolePunched),
-            _ if self.net.is_relayed() => Some(How::Relayed),
+            _ if self.hole_punched => Some(How::HolePunched),
+            _ if !net.relays.is_empty() => Some(How::Relayed),
             _ => None,
         };
-        let answer = match (self.net.reachability(), how) {
+        let answer = match (net.reachability, how) {
             (_, Some(_)) => YesNo::Yes,
             (Reachability::Private, None) => YesNo::No,
             _ => YesNo::Unknown,
@@ -210,7 +210,7 @@ impl Driver {
     fn peers(&self) -> Vec<Peer> {
         let views = self.engine.peer_views();
         let view = |node| views.iter().find(|view: &&PeerView| view.node == node);
-        let link = |link: crate::net::Link| Peer {
+        let link = |link: PeerStatus| Peer {
             node: link.node,
             address: Some(link.address),
             relayed: link.relayed,
@@ -219,7 +219,7 @@ impl Driver {
             version: view(link.node)
                 .and_then(|view| view.entries.iter().flatten().map(|entry| entry.version).max()),
         };
-        self.net.links().into_iter().map(link).collect()
+        self.net.peers().into_iter().map(link).collect()
     }
 
     fn disk(&self) -> Disk {
@@ -232,6 +232,14 @@ impl Driver {
             records: usage.records,
             checkpoint: usage.checkpoint,
         }
+    }
+
+    /// Where others can reach this node, as far as it knows.
+    fn addresses(&self) -> Vec<String> {
+        let net = self.net.status();
+        let mut all: Vec<String> = net.external.into_iter().chain(net.listening).collect();
+        all.dedup();
+        all
     }
 
     /// What the engine holds, for whoever wants to know exactly.
@@ -277,7 +285,7 @@ impl Driver {
             return;
         }
         self.peers_kept = Instant::now();
-        let (store, peers) = (self.store.clone(), self.net.peer_cache());
+        let (store, peers) = (self.store.clone(), self.net.addresses());
         if !peers.is_empty() {
             tokio::task::spawn_blocking(move || store.save_peers(&peers));
         }
@@ -286,9 +294,9 @@ impl Driver {
 
 fn frontier(view: &PeerView) -> Value {
     let entries = view.entries.iter().map(|entry| {
-        entry.map(|it| {
-            json!({ "base": it.base, "version": it.version, "digest": it.digest.to_string() })
-        })
+        entry.map(
+            |it| json!({ "base": it.base, "version": it.version, "digest": it.digest.to_string() }),
+        )
     });
     json!({
         "node": view.node.to_hex(), "connected": view.connected, "alive": view.alive,

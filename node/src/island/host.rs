@@ -10,7 +10,9 @@ mod pace;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel,
+};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -192,11 +194,7 @@ impl Accounts {
         Ok(payload)
     }
 
-    fn adopt(
-        &mut self,
-        island: &mut dyn Island,
-        adoption: &Adoption,
-    ) -> Result<(), ExchangeError> {
+    fn adopt(&mut self, island: &mut dyn Island, adoption: &Adoption) -> Result<(), ExchangeError> {
         let made = &mut self.made[adoption.fragment.index()];
         made.retain(|(number, _)| *number >= adoption.captures);
         let unheard = made.iter().map(|(_, payload)| &**payload);

@@ -52,6 +52,10 @@ pub struct Status {
     pub fates: Fates,
     /// Bytes over the network since the start.
     pub bytes: Lanes,
+    /// Where others can reach this node, as far as it knows.
+    pub addresses: Vec<String>,
+    /// Tokens that the swarm has merged, averaged over the fragments.
+    pub swarm_tokens: u64,
     /// The peers that are connected.
     pub peers: Vec<Peer>,
     /// How far the last own contributions have come, newest last.
@@ -80,6 +84,8 @@ impl Status {
             training: Training::default(),
             fates: Fates::default(),
             bytes: Lanes::default(),
+            addresses: Vec::new(),
+            swarm_tokens: 0,
             peers: Vec::new(),
             receipts: Vec::new(),
             disk: Disk::default(),

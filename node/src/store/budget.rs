@@ -54,6 +54,11 @@ impl Budget {
         locked(&self.account).max = max;
     }
 
+    /// What may be used, if there is a limit.
+    pub(super) fn max(&self) -> Option<u64> {
+        locked(&self.account).max
+    }
+
     /// Changes the account.
     pub(super) fn count(&self, change: impl FnOnce(&mut Usage)) {
         change(&mut locked(&self.account).used);

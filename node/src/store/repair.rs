@@ -2,9 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use atoll_protocol::id::RunId;
+
 use super::Store;
 use super::error::StoreError;
 use super::file;
+use super::folder::Folder;
 use super::records::Records;
 use super::signed::require_whole;
 
@@ -24,6 +27,18 @@ impl Store {
             Err(StoreError::Corrupt { .. }) => {}
             Err(error) => return Err(error),
         }
+        Self::replace(&folder, run)
+    }
+
+    /// Puts an empty database in the place of one that speaks of what is gone, and keeps it
+    /// beside; everything else as [`Store::repair`].
+    pub fn start_over(folder: &Path) -> Result<Option<PathBuf>, StoreError> {
+        let (folder, genesis) = Self::claim(folder)?;
+        Self::replace(&folder, genesis.run_id())
+    }
+
+    fn replace(folder: &Folder, run: RunId) -> Result<Option<PathBuf>, StoreError> {
+        let (records, mark) = (folder.records(), folder.mark());
         // Without it nothing would keep this node from signing twice.
         require_whole(&folder.signed(), run)?;
         let kept = match records.exists() {

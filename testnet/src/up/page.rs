@@ -42,9 +42,9 @@ impl Page<'_> {
         html.push_str(&self.head());
         html.push_str(&self.cards());
         for (title, words, svg) in charts::all(self) {
-            let _ = write!(
+            let _ = writeln!(
                 html,
-                "<section class=\"chart\"><h2>{title}</h2><p>{words}</p>{svg}</section>\n"
+                "<section class=\"chart\"><h2>{title}</h2><p>{words}</p>{svg}</section>"
             );
         }
         html.push_str(&tables::all(self));

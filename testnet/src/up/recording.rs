@@ -95,11 +95,7 @@ impl Recording {
             }
             "admitted" => round.or_default().authors.extend(author),
             // All islands close it; the first one is worth a line.
-            "closed" => {
-                if std::mem::replace(&mut round.or_default().closed, true) {
-                    return;
-                }
-            }
+            "closed" if std::mem::replace(&mut round.or_default().closed, true) => return,
             "held_out" => seen.held_out.extend(event["loss"].as_f64().map(|loss| (at, loss))),
             "receipt" => {
                 if let Ok(receipt) = serde_json::from_value::<Receipt>(event.clone()) {

@@ -21,8 +21,10 @@ impl Backlog {
 
     /// Takes a report; [`Backlog::flush`] passes it on.
     pub(super) fn tell(&mut self, report: Told) {
-        if let (Some(Told::Stepped { steps, tokens, step_ms, loss }), Told::Stepped { tokens: more, step_ms: ms, loss: last, .. }) =
-            (self.waiting.back_mut(), &report)
+        if let (
+            Some(Told::Stepped { steps, tokens, step_ms, loss }),
+            Told::Stepped { tokens: more, step_ms: ms, loss: last, .. },
+        ) = (self.waiting.back_mut(), &report)
             && tokens == more
         {
             *steps += 1;
@@ -57,6 +59,9 @@ mod tests {
         }
         assert!(matches!(heard.try_recv(), Ok(Told::Stepped { steps: 1, .. })));
         backlog.flush();
-        assert!(matches!(heard.try_recv(), Ok(Told::Stepped { steps: 2, tokens: 8, loss: 1.0, .. })));
+        assert!(matches!(
+            heard.try_recv(),
+            Ok(Told::Stepped { steps: 2, tokens: 8, loss: 1.0, .. })
+        ));
     }
 }

@@ -67,9 +67,8 @@ impl Checkpoint {
     pub fn read(folder: &Path, genesis: &Genesis) -> Result<Self, IslandError> {
         let layout = Layout::new(genesis);
         let path = folder.join(MANIFEST);
-        let refuse = |reason: String| {
-            IslandError::Checkpoint(format!("{}: {reason}", path.display()))
-        };
+        let refuse =
+            |reason: String| IslandError::Checkpoint(format!("{}: {reason}", path.display()));
         let manifest: Manifest = serde_json::from_slice(&read_file(&path)?)
             .map_err(|error| refuse(format!("not a checkpoint: {error}")))?;
         if manifest.version != VERSION {
@@ -84,7 +83,9 @@ impl Checkpoint {
         if !whole || manifest.fragments.len() != count || manifest.captured.len() != count {
             return Err(refuse("it is of another model".into()));
         }
-        let outer = bytemuck::pod_collect_to_vec(&bytes);
+        let mut outer = vec![0.0f32; layout.elements()];
+        // The bytes may lie at any address, the values may not.
+        bytemuck::cast_slice_mut(&mut outer).copy_from_slice(&bytes);
         let Manifest { fragments, captured, .. } = manifest;
         Ok(Self { fragments, captured, outer })
     }
@@ -116,9 +117,9 @@ impl Checkpoint {
         let mut fragments = self.fragments.clone();
         for (fragment, state) in (0..).map(FragmentId).zip(&mut fragments) {
             let range = layout.fragment(fragment).ok_or(IslandError::NoFragment(fragment))?;
-            let captured = self.captured[fragment.index()].iter().map(|id| {
-                payload(id).ok_or_else(|| lost(format!("own payload {id} is gone")))
-            });
+            let captured = self.captured[fragment.index()]
+                .iter()
+                .map(|id| payload(id).ok_or_else(|| lost(format!("own payload {id} is gone"))));
             let captured: Vec<Vec<u8>> = captured.collect::<Result<_, _>>()?;
             let pending: Vec<&[u8]> = captured.iter().map(Vec::as_slice).collect();
             let account = Account::resume(&self.outer[range], &pending, genesis.codec, &Inline)
