@@ -52,6 +52,35 @@ pub const FETCH_ATTEMPTS_MAX: u32 = 12;
 /// Payloads remembered as refused, so that they are not fetched again.
 pub const REFUSED_MAX: usize = 4096;
 
+/// Bytes of a chunk, the part of a content that is asked for and verified by itself: large enough
+/// to keep blake3's lanes full, small enough to be lost without regret. A power of two.
+pub const CONTENT_CHUNK_BYTES: usize = 256 * 1024;
+/// Chunks asked for at once: the most a holder sends before another peer has its turn.
+pub const RANGE_CHUNKS_MAX: u32 = 16;
+/// Content streams that peers may hold open here, together and each.
+pub const CONTENT_STREAMS_MAX: usize = 128;
+/// See [`CONTENT_STREAMS_MAX`].
+pub const CONTENT_STREAMS_PER_PEER_MAX: usize = 24;
+/// Requests that wait for an upload slot; what comes on top is told to ask somebody else.
+pub const UPLOADS_WAITING_MAX: usize = 64;
+/// Holders that are read from at once, over all fetches: each has a few chunks in memory.
+pub const DOWNLOADS_MAX: usize = 32;
+/// Bytes of outlines kept for contents that are served often.
+pub const OUTLINES_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Peers to be connected to; a swarm up to this size is a full mesh.
+pub const CONNECTED_PEERS_MAX: usize = 64;
+/// Connections to one peer: a relayed one, a direct one, one that was dialled from each side.
+pub const CONNECTIONS_PER_PEER_MAX: u32 = 4;
+/// Peers whose addresses are remembered.
+pub const KNOWN_PEERS_MAX: usize = 1024;
+/// Addresses remembered for one peer.
+pub const ADDRESSES_PER_PEER_MAX: usize = 8;
+/// Gossip that waits for a verdict; the oldest is ignored for every one on top.
+pub const RECEIPTS_MAX: usize = 4096;
+/// Messages that wait for the network, and messages from it that wait for the driver.
+pub const MESSAGES_WAITING_MAX: usize = 1024;
+
 /// Headers in one direct message.
 pub const HEADERS_PER_MESSAGE_MAX: usize = 256;
 /// Outputs waiting for the driver; an engine that has this many takes no more from peers.
@@ -65,4 +94,5 @@ pub const PEER_MESSAGES_PER_SECOND: u64 = 1024;
 const _: () = assert!(GOSSIP_BYTES_MAX < MESSAGE_BYTES_MAX);
 const _: () = assert!(HEADERS_PER_MESSAGE_MAX * 512 < MESSAGE_BYTES_MAX);
 const _: () = assert!(FETCHES_PER_PEER_MAX <= FETCHES_MAX);
+const _: () = assert!(CONTENT_CHUNK_BYTES.is_power_of_two());
 const _: () = assert!(FRONTIER_ENTRIES_MAX <= FRAGMENTS_MAX);

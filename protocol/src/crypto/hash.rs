@@ -5,6 +5,7 @@ use blake3::hazmat::{
 };
 
 use crate::id::ContentId;
+use crate::limits::CONTENT_CHUNK_BYTES;
 use crate::pool::{self, Pool};
 use crate::wire::tag::Domain;
 use crate::wire::version::WIRE_VERSION;
@@ -55,7 +56,7 @@ pub fn content_id_with(bytes: &[u8], pool: &dyn Pool) -> ContentId {
 }
 
 /// The chaining value over `values`, the branches of `len` bytes.
-fn subtree(values: &[[u8; 32]], len: usize) -> [u8; 32] {
+pub(super) fn subtree(values: &[[u8; 32]], len: usize) -> [u8; 32] {
     if values.len() == 1 {
         return values[0];
     }
@@ -69,7 +70,7 @@ fn subtree(values: &[[u8; 32]], len: usize) -> [u8; 32] {
 }
 
 /// One job's share of the tree: a power of two, large enough to keep blake3's lanes full.
-const BRANCH_BYTES: usize = 1 << 18;
+const BRANCH_BYTES: usize = CONTENT_CHUNK_BYTES;
 
 #[cfg(test)]
 mod tests {

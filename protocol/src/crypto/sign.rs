@@ -26,6 +26,11 @@ impl Key {
         NodeId(self.0.public().to_bytes())
     }
 
+    /// The same key for the transport: who signs is who is connected.
+    pub fn keypair(&self) -> libp2p_identity::Keypair {
+        self.0.clone().into()
+    }
+
     /// Signs `body` for `run`. The body must name this key as its signer.
     pub fn sign<T: Body>(&self, run: RunId, body: T) -> Signed<T> {
         assert_eq!(body.signer(), self.node(), "a body is signed by the node it names");

@@ -1,0 +1,106 @@
+//! Addresses: what they say, and which are worth a try.
+
+use std::net::IpAddr;
+
+use libp2p::multiaddr::Protocol;
+use libp2p::{Multiaddr, PeerId};
+
+use super::error::NetError;
+
+/// Reads an address as people write it.
+pub(super) fn parse(value: &str) -> Result<Multiaddr, NetError> {
+    value.trim().parse().map_err(|error: libp2p::multiaddr::Error| NetError::Address {
+        value: value.to_owned(),
+        reason: error.to_string(),
+    })
+}
+
+/// The peer an address leads to, and the address with it at the end.
+pub(super) fn peer_in(address: &Multiaddr) -> Option<PeerId> {
+    match address.iter().last() {
+        Some(Protocol::P2p(peer)) => Some(peer),
+        _ => None,
+    }
+}
+
+/// The address with the peer at its end.
+pub(super) fn to_peer(address: &Multiaddr, peer: PeerId) -> Multiaddr {
+    if peer_in(address) == Some(peer) {
+        return address.clone();
+    }
+    address.clone().with(Protocol::P2p(peer))
+}
+
+/// Whether an address leads through a relay.
+pub(super) fn is_relayed(address: &Multiaddr) -> bool {
+    address.iter().any(|part| part == Protocol::P2pCircuit)
+}
+
+/// Whether it is worth dialling an address that a peer gave as its own, over a connection from
+/// `seen`: addresses that only mean something on the peer's machine are not.
+pub(super) fn is_worth_dialling(address: &Multiaddr, seen: &Multiaddr) -> bool {
+    let carried = address.iter().any(|part| matches!(part, Protocol::Tcp(_) | Protocol::QuicV1));
+    if !carried && !is_relayed(address) {
+        return false;
+    }
+    match ip_of(address) {
+        Some(ip) if ip.is_unspecified() || ip.is_multicast() || is_link_local(&ip) => false,
+        Some(ip) if ip.is_loopback() => ip_of(seen).is_some_and(|seen| seen.is_loopback()),
+        _ => true,
+    }
+}
+
+/// Whether an address means the same everywhere.
+pub(super) fn is_global(address: &Multiaddr) -> bool {
+    match ip_of(address) {
+        Some(IpAddr::V4(ip)) => {
+            let shared = ip.octets()[0] == 100 && (64..128).contains(&ip.octets()[1]);
+            !(shared || ip.is_private() || ip.is_loopback() || ip.is_link_local())
+        }
+        Some(IpAddr::V6(ip)) => {
+            !(ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local())
+        }
+        None => false,
+    }
+}
+
+fn ip_of(address: &Multiaddr) -> Option<IpAddr> {
+    address.iter().find_map(|part| match part {
+        Protocol::Ip4(ip) => Some(ip.into()),
+        Protocol::Ip6(ip) => Some(ip.into()),
+        _ => None,
+    })
+}
+
+/// Link-local addresses need the name of an interface, which differs from machine to machine.
+fn is_link_local(ip: &IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_with_a_meaning_here_are_dialled() {
+        let near: Multiaddr = "/ip4/127.0.0.1/udp/9/quic-v1".parse().unwrap();
+        let far: Multiaddr = "/ip4/203.0.113.5/udp/9/quic-v1".parse().unwrap();
+        assert!(is_worth_dialling(&near, &near));
+        assert!(!is_worth_dialling(&near, &far));
+        assert!(is_worth_dialling(&far, &near));
+        for odd in ["/ip4/0.0.0.0/tcp/1", "/ip6/fe80::1/tcp/1", "/ip4/203.0.113.5", "/memory/5"] {
+            assert!(!is_worth_dialling(&odd.parse().unwrap(), &far), "{odd}");
+        }
+    }
+
+    #[test]
+    fn the_last_peer_is_the_one_meant() {
+        let (relay, peer) = (PeerId::random(), PeerId::random());
+        let relayed: Multiaddr =
+            format!("/ip4/203.0.113.5/tcp/1/p2p/{relay}/p2p-circuit/p2p/{peer}").parse().unwrap();
+        assert_eq!(peer_in(&relayed), Some(peer));
+        assert!(is_relayed(&relayed));
+        assert_eq!(to_peer(&relayed, peer), relayed);
+        assert!(parse("nonsense").is_err());
+    }
+}

@@ -1,0 +1,250 @@
+//! Fetching a content: its outline first, then its chunks from everybody who has them.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use atoll_protocol::crypto::Outline;
+use atoll_protocol::fetch::FetchOutcome;
+use atoll_protocol::id::NodeId;
+use atoll_protocol::limits::{
+    CONTENT_CHUNK_BYTES, DOWNLOADS_MAX, GENESIS_BYTES_MAX, HOLDERS_MAX, RANGE_CHUNKS_MAX,
+};
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use libp2p::StreamProtocol;
+use libp2p_stream::{Control, OpenStreamError};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::time::{sleep, timeout};
+
+use super::super::contents::{Contents, Incoming};
+use super::super::event::Notice;
+use super::super::identity::peer_of;
+use super::super::inbox::Order;
+use super::super::traffic::Traffic;
+use super::blocking;
+use super::bucket::Bucket;
+use super::frame::Request;
+use super::holder::{End, Holder, Job, Slot};
+use super::pool::Pool;
+use super::rates::Rates;
+
+/// What every fetch needs.
+pub(in crate::net) struct Fetcher {
+    pub(in crate::net) contents: Arc<dyn Contents>,
+    pub(in crate::net) control: Control,
+    pub(in crate::net) protocol: StreamProtocol,
+    pub(in crate::net) download: Bucket,
+    pub(in crate::net) rates: Rates,
+    pub(in crate::net) places: Semaphore,
+    pub(in crate::net) traffic: Arc<Traffic>,
+    pub(in crate::net) peers: watch::Receiver<BTreeSet<NodeId>>,
+    pub(in crate::net) notices: mpsc::Sender<Notice>,
+}
+
+impl Fetcher {
+    /// Places for holders, over all fetches.
+    pub(in crate::net) fn places() -> Semaphore {
+        Semaphore::new(DOWNLOADS_MAX)
+    }
+
+    /// Fetches a content; returns how it ended and how many bytes came.
+    pub(in crate::net) async fn fetch(&self, order: Order) -> (FetchOutcome, u64) {
+        let mut received = 0;
+        let outcome = match self.try_fetch(&order, &mut received).await {
+            Ok(()) => FetchOutcome::Stored,
+            Err(End::NotFound) => FetchOutcome::NotFound,
+            Err(End::Wrong) => FetchOutcome::Wrong,
+            Err(End::Lost) => FetchOutcome::Unreachable,
+            Err(End::Disk(error)) => {
+                // Only a word to people, who have been told often enough if there is no room.
+                let (content, reason) = (order.content, error.to_string());
+                let _ = self.notices.try_send(Notice::NotStored { content, reason });
+                FetchOutcome::Unreachable
+            }
+        };
+        (outcome, received)
+    }
+
+    /// Asks a peer for the run's genesis.
+    pub(in crate::net) async fn genesis(&self, node: NodeId) -> Option<Vec<u8>> {
+        let mut holder = self.open(node).await.ok()?;
+        holder.ask(Request::Genesis, GENESIS_BYTES_MAX as u64).await.ok()
+    }
+
+    /// Chunks in one request; under a cap, no more than is let through in a moment.
+    pub(super) fn range_max(&self) -> u32 {
+        let Some(rate) = self.download.rate() else { return RANGE_CHUNKS_MAX };
+        let chunks = rate / 4 / CONTENT_CHUNK_BYTES as u64;
+        u32::try_from(chunks).unwrap_or(u32::MAX).clamp(1, RANGE_CHUNKS_MAX)
+    }
+
+    async fn try_fetch(&self, order: &Order, received: &mut u64) -> Result<(), End> {
+        let content = order.content;
+        let contents = self.contents.clone();
+        let mut incoming = blocking(move || contents.receive(&content)).await.map_err(End::Disk)?;
+        let known = incoming
+            .outline()
+            .filter(|outline| outline.bytes() <= order.bytes_max && outline.verify(&content));
+        let (outline, first) = match known {
+            Some(outline) => (outline, None),
+            None => {
+                let (outline, holder) = self.outline(order).await?;
+                let begun = outline.clone();
+                incoming = blocking(move || {
+                    incoming.begin(&begun)?;
+                    Ok(incoming)
+                })
+                .await
+                .map_err(End::Disk)?;
+                (outline, Some(holder))
+            }
+        };
+        let missing: BTreeSet<u32> =
+            (0..outline.chunks()).filter(|chunk| !incoming.has(*chunk)).collect();
+        let holders = self.holders(order, missing.len());
+        let job = Job {
+            content,
+            outline: Arc::new(outline),
+            incoming: Arc::new(Mutex::new(Some(incoming))),
+            pool: Pool::new(missing),
+            holders: holders.len(),
+        };
+        let ended = self.read_from(&job, order.from, &holders, first, received).await;
+        // Taken out even if it failed: whoever still writes must find nothing to write to.
+        let incoming = taken(&job.incoming).await.map_err(End::Disk)?;
+        if !job.pool.is_done() {
+            return Err(ended.err().unwrap_or(End::Lost));
+        }
+        blocking(move || incoming.finish()).await.map_err(End::Disk)
+    }
+
+    /// The outline, from whom the content is to come.
+    async fn outline(&self, order: &Order) -> Result<(Outline, Holder<'_>), End> {
+        let mut tries = 0;
+        loop {
+            let mut holder = self.open(order.from).await?;
+            match holder.outline(order.content, order.bytes_max).await {
+                Ok(outline) => return Ok((outline, holder)),
+                Err(End::Lost) if tries < RETRIES && self.is_up(&order.from) => tries += 1,
+                Err(end) => return Err(end),
+            }
+            sleep(RETRY_TIME * tries).await;
+        }
+    }
+
+    /// Whom to fetch from, no more than there are chunks.
+    fn holders(&self, order: &Order, chunks: usize) -> Vec<NodeId> {
+        let mut holders = vec![order.from];
+        for node in &order.others {
+            if holders.len() < HOLDERS_MAX.min(chunks)
+                && !holders.contains(node)
+                && self.is_up(node)
+            {
+                holders.push(*node);
+            }
+        }
+        holders
+    }
+
+    /// Lets all holders work until everything is here, or nobody is left.
+    async fn read_from<'a>(
+        &'a self,
+        job: &'a Job,
+        from: NodeId,
+        holders: &[NodeId],
+        mut first: Option<Holder<'a>>,
+        received: &mut u64,
+    ) -> Result<(), End> {
+        let mut running: FuturesUnordered<_> = holders
+            .iter()
+            .map(|node| {
+                let stream = if *node == from { first.take() } else { None };
+                self.read_one(job, *node, *node == from, stream)
+            })
+            .collect();
+        let mut ended = Ok(());
+        while let Some((node, end, bytes)) = running.next().await {
+            *received += bytes;
+            match end {
+                Err(End::Wrong) if node == from => return Err(End::Wrong),
+                Err(End::Disk(error)) => return Err(End::Disk(error)),
+                end if node == from => ended = end,
+                Ok(()) => {}
+                Err(end) => tracing::debug!(%node, ?end, "a holder is left out"),
+            }
+        }
+        ended
+    }
+
+    async fn read_one<'a>(
+        &'a self,
+        job: &'a Job,
+        node: NodeId,
+        first: bool,
+        mut holder: Option<Holder<'a>>,
+    ) -> (NodeId, Result<(), End>, u64) {
+        let mut received = 0;
+        // Those who only help must not keep others from beginning.
+        let place =
+            if first { self.places.acquire().await.ok() } else { self.places.try_acquire().ok() };
+        let Some(_place) = place else { return (node, Err(End::Lost), 0) };
+        let mut tries = 0;
+        loop {
+            let opened = match holder.take() {
+                Some(holder) => Ok(holder),
+                None => self.open(node).await,
+            };
+            let end = match opened {
+                Ok(holder) => holder.run(job, &mut received).await,
+                Err(end) => Err(end),
+            };
+            // A stream that never answered may have been turned away at a busy door.
+            let again = received == 0 && tries < RETRIES && self.is_up(&node);
+            if !(again && matches!(end, Err(End::Lost))) {
+                return (node, end, received);
+            }
+            tries += 1;
+            sleep(RETRY_TIME * tries).await;
+        }
+    }
+
+    /// Opens a stream to a connected node.
+    async fn open(&self, node: NodeId) -> Result<Holder<'_>, End> {
+        let peer = peer_of(&node).ok_or(End::Lost)?;
+        let mut tries = 0;
+        loop {
+            if !self.is_up(&node) {
+                return Err(End::Lost);
+            }
+            let mut control = self.control.clone();
+            let opened = control.open_stream(peer, self.protocol.clone());
+            match timeout(OPEN_TIME, opened).await {
+                Ok(Ok(stream)) => return Ok(Holder { fetcher: self, node, stream }),
+                Ok(Err(OpenStreamError::Io(_))) if tries < RETRIES => tries += 1,
+                _ => return Err(End::Lost),
+            }
+            sleep(RETRY_TIME * tries).await;
+        }
+    }
+
+    fn is_up(&self, node: &NodeId) -> bool {
+        self.peers.borrow().contains(node)
+    }
+}
+
+/// Takes the content out, once nobody writes to it.
+async fn taken(slot: &Slot) -> io::Result<Box<dyn Incoming>> {
+    let slot = slot.clone();
+    blocking(move || {
+        let mut incoming = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        incoming.take().ok_or_else(|| io::ErrorKind::BrokenPipe.into())
+    })
+    .await
+}
+
+const OPEN_TIME: Duration = Duration::from_secs(10);
+/// Attempts after the first one.
+const RETRIES: u32 = 4;
+const RETRY_TIME: Duration = Duration::from_millis(50);

@@ -1,0 +1,241 @@
+//! One holder of a content that is being fetched: what it is asked for, and how it answers.
+
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use atoll_protocol::crypto::Outline;
+use atoll_protocol::id::{ContentId, NodeId};
+use atoll_protocol::limits::CONTENT_CHUNK_BYTES;
+use futures::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use libp2p::Stream;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::super::contents::Incoming;
+use super::fetch::Fetcher;
+use super::frame::{Answer, Request};
+use super::pool::{Pool, Taken};
+
+/// Why a holder serves no more.
+#[derive(Debug)]
+pub(super) enum End {
+    /// It does not have the content.
+    NotFound,
+    /// It is gone, too slow or too busy.
+    Lost,
+    /// It sent something else.
+    Wrong,
+    /// Our own disk failed.
+    Disk(io::Error),
+}
+
+/// What all holders of a fetch share.
+pub(super) struct Job {
+    pub(super) content: ContentId,
+    pub(super) outline: Arc<Outline>,
+    pub(super) incoming: Slot,
+    pub(super) pool: Pool,
+    pub(super) holders: usize,
+}
+
+/// The content on its way in; taken out when the fetch ends.
+pub(super) type Slot = Arc<Mutex<Option<Box<dyn Incoming>>>>;
+
+/// A stream to one holder.
+pub(super) struct Holder<'a> {
+    pub(super) fetcher: &'a Fetcher,
+    pub(super) node: NodeId,
+    pub(super) stream: Stream,
+}
+
+impl Holder<'_> {
+    /// Asks for the outline.
+    pub(super) async fn outline(
+        &mut self,
+        content: ContentId,
+        bytes_max: u64,
+    ) -> Result<Outline, End> {
+        let most = Outline::wire_bytes(bytes_max.min(u64::from(u32::MAX))).unwrap_or_default();
+        let bytes = self.ask(Request::Outline(content), most).await?;
+        Outline::from_bytes(&bytes, bytes_max)
+            .filter(|outline| outline.verify(&content))
+            .ok_or(End::Wrong)
+    }
+
+    /// Asks for something of at most `most` bytes.
+    pub(super) async fn ask(&mut self, request: Request, most: u64) -> Result<Vec<u8>, End> {
+        let patience = self.fetcher.rates.patience(&self.node);
+        let asked = timeout(patience, request.write(&mut self.stream)).await;
+        asked.map_err(|_| End::Lost)?.map_err(|_| End::Lost)?;
+        let bytes = answer(&mut self.stream, patience).await?;
+        let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes as u64 <= most);
+        let mut into = vec![0; bytes.ok_or(End::Wrong)?];
+        fill(&mut self.stream, &mut into, patience).await?;
+        self.fetcher.traffic.payload_down.fetch_add(into.len() as u64, Ordering::Relaxed);
+        Ok(into)
+    }
+
+    /// Fetches chunks from this holder until there are none left to fetch.
+    pub(super) async fn run(self, job: &Job, received: &mut u64) -> Result<(), End> {
+        let (reader, writer) = self.stream.split();
+        let (sender, receiver) = mpsc::channel(AHEAD);
+        let asking = ask_all(self.fetcher, self.node, job, writer, sender);
+        let reading = read_all(self.fetcher, self.node, job, reader, receiver, received);
+        tokio::try_join!(reading, asking).map(|_| ())
+    }
+}
+
+/// Asks for ranges, one ahead of what is being read.
+async fn ask_all<'a>(
+    fetcher: &Fetcher,
+    node: NodeId,
+    job: &'a Job,
+    mut writer: impl AsyncWrite + Unpin,
+    sender: mpsc::Sender<Taken<'a>>,
+) -> Result<(), End> {
+    loop {
+        // A place first: what is taken is to be asked for at once.
+        let Ok(place) = sender.reserve().await else { return Ok(()) };
+        let share = job.pool.missing() / (2 * job.holders);
+        let most = fetcher.rates.chunks(&node).min(u32::try_from(share).unwrap_or(u32::MAX));
+        let most = fetcher.range_max().min(most.max(1));
+        let taken = tokio::select! {
+            taken = job.pool.take(most) => taken,
+            () = sender.closed() => return Ok(()),
+        };
+        let Some(taken) = taken else { break };
+        let range = taken.range();
+        let bytes = job.outline.range(range.end - 1).end - job.outline.range(range.start).start;
+        fetcher.download.take(usize::try_from(bytes).unwrap_or(usize::MAX)).await;
+        let content = job.content;
+        let (first, count) = (range.start, range.end - range.start);
+        place.send(taken);
+        let asked = Request::Chunks { content, first, count }.write(&mut writer);
+        match timeout(fetcher.rates.patience(&node), asked).await {
+            Ok(Ok(())) => {}
+            _ => return Err(End::Lost),
+        }
+    }
+    // A courtesy only: the stream ends in any case.
+    let _ = timeout(CLOSE_TIME, writer.close()).await;
+    Ok(())
+}
+
+/// Reads what was asked for; checks and writes each chunk while the next one comes in.
+async fn read_all<'a>(
+    fetcher: &Fetcher,
+    node: NodeId,
+    job: &'a Job,
+    mut reader: impl AsyncRead + Unpin,
+    mut receiver: mpsc::Receiver<Taken<'a>>,
+    received: &mut u64,
+) -> Result<(), End> {
+    let mut spare = Vec::new();
+    let mut writing: Option<(Taken<'a>, Written)> = None;
+    while let Some(mut taken) = receiver.recv().await {
+        let patience = fetcher.rates.patience(&node);
+        let range = taken.range();
+        let expected = job.outline.range(range.end - 1).end - job.outline.range(range.start).start;
+        if answer(&mut reader, patience).await? != expected {
+            return Err(End::Wrong);
+        }
+        let began = Instant::now();
+        while let Some(chunk) = taken.pop() {
+            let index = chunk.range().start;
+            let place = job.outline.range(index);
+            let mut bytes = std::mem::take(&mut spare);
+            bytes.resize(usize::try_from(place.end - place.start).unwrap_or(0), 0);
+            fill(&mut reader, &mut bytes, patience).await?;
+            *received += bytes.len() as u64;
+            fetcher.traffic.payload_down.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            if let Some(before) = writing.take() {
+                spare = written(before).await?;
+            }
+            writing = Some((chunk, write(job, index, bytes)));
+        }
+        fetcher.rates.note(node, expected, began.elapsed());
+        if receiver.is_empty()
+            && let Some(before) = writing.take()
+        {
+            spare = written(before).await?;
+        }
+    }
+    if let Some(before) = writing {
+        written(before).await?;
+    }
+    Ok(())
+}
+
+/// A chunk on its way to the disk: its buffer, and whether it was right.
+type Written = JoinHandle<io::Result<(Vec<u8>, bool)>>;
+
+fn write(job: &Job, chunk: u32, bytes: Vec<u8>) -> Written {
+    let (outline, incoming) = (job.outline.clone(), job.incoming.clone());
+    tokio::task::spawn_blocking(move || {
+        if !outline.chunk_is(chunk, &bytes) {
+            return Ok((bytes, false));
+        }
+        let mut incoming = incoming.lock().unwrap_or_else(PoisonError::into_inner);
+        let incoming = incoming.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+        incoming.write(chunk, &bytes)?;
+        Ok((bytes, true))
+    })
+}
+
+async fn written((chunk, written): (Taken<'_>, Written)) -> Result<Vec<u8>, End> {
+    match written.await {
+        Ok(Ok((bytes, true))) => {
+            chunk.done();
+            Ok(bytes)
+        }
+        Ok(Ok((_, false))) => Err(End::Wrong),
+        Ok(Err(error)) => Err(End::Disk(error)),
+        Err(error) => Err(End::Disk(io::Error::other(error))),
+    }
+}
+
+/// Waits for the answer that matters; how many bytes follow.
+async fn answer(reader: &mut (impl AsyncRead + Unpin), patience: Duration) -> Result<u64, End> {
+    let until = Instant::now() + WAIT_MAX;
+    loop {
+        match timeout(patience.max(ANSWER_MIN), Answer::read(reader)).await {
+            Ok(Ok(Answer::Here(bytes))) => return Ok(bytes),
+            Ok(Ok(Answer::NotFound)) => return Err(End::NotFound),
+            Ok(Ok(Answer::Wait)) if Instant::now() < until => {}
+            Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => return Err(End::Wrong),
+            _ => return Err(End::Lost),
+        }
+    }
+}
+
+/// Reads exactly so many bytes. Whoever sends something has time, but not for ever.
+async fn fill(
+    reader: &mut (impl AsyncRead + Unpin),
+    into: &mut [u8],
+    patience: Duration,
+) -> Result<(), End> {
+    let slowest = Duration::from_secs((into.len() / RATE_MIN) as u64);
+    let until = Instant::now() + patience + slowest;
+    let mut filled = 0;
+    while filled < into.len() {
+        match timeout(patience, reader.read(&mut into[filled..])).await {
+            Ok(Ok(count)) if count > 0 && Instant::now() < until => filled += count,
+            _ => return Err(End::Lost),
+        }
+    }
+    Ok(())
+}
+
+/// Ranges that are asked for before the one being read is here.
+const AHEAD: usize = 1;
+/// How long a holder may let us wait for one of its slots.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+/// An answer may need a disk to wake up, or a content to be outlined.
+const ANSWER_MIN: Duration = Duration::from_secs(15);
+/// Bytes per second below which a holder is worse than none.
+const RATE_MIN: usize = 2 * 1024;
+const CLOSE_TIME: Duration = Duration::from_millis(100);
+const _: () = assert!(CONTENT_CHUNK_BYTES / RATE_MIN < 600);

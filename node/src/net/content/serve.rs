@@ -1,0 +1,291 @@
+//! Serving contents: everybody who has something gives it, as fast as the owner allows.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use atoll_protocol::crypto::Outline;
+use atoll_protocol::id::ContentId;
+use atoll_protocol::limits::{
+    CONTENT_STREAMS_MAX, CONTENT_STREAMS_PER_PEER_MAX, RANGE_CHUNKS_MAX, UPLOADS_WAITING_MAX,
+};
+use futures::StreamExt as _;
+use futures::io::AsyncWriteExt as _;
+use libp2p::{PeerId, Stream};
+use libp2p_stream::IncomingStreams;
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::super::contents::{Contents, Stored};
+use super::super::event::Notice;
+use super::super::traffic::Traffic;
+use super::blocking;
+use super::bucket::Bucket;
+use super::frame::{Answer, Request, malformed};
+use super::outlines::Outlines;
+
+/// What is served, and how much at once.
+pub(in crate::net) struct Server {
+    contents: Arc<dyn Contents>,
+    genesis: Mutex<Arc<[u8]>>,
+    outlines: Outlines,
+    slots: Semaphore,
+    waiting: AtomicUsize,
+    upload: Bucket,
+    traffic: Arc<Traffic>,
+    notices: mpsc::Sender<Notice>,
+    streams: Mutex<BTreeMap<PeerId, usize>>,
+}
+
+/// A content that the last request on a stream was about; the next one mostly is, too.
+struct Open {
+    content: ContentId,
+    stored: Arc<dyn Stored>,
+    outline: Arc<Outline>,
+}
+
+impl Server {
+    pub(in crate::net) fn new(
+        contents: Arc<dyn Contents>,
+        genesis: Arc<[u8]>,
+        slots: usize,
+        upload: Bucket,
+        traffic: Arc<Traffic>,
+        notices: mpsc::Sender<Notice>,
+    ) -> Self {
+        Self {
+            contents,
+            genesis: Mutex::new(genesis),
+            outlines: Outlines::default(),
+            slots: Semaphore::new(slots.clamp(1, CONTENT_STREAMS_MAX)),
+            waiting: AtomicUsize::new(0),
+            upload,
+            traffic,
+            notices,
+            streams: Mutex::default(),
+        }
+    }
+
+    /// Serves this genesis from now on.
+    pub(in crate::net) fn set_genesis(&self, genesis: Arc<[u8]>) {
+        *self.genesis.lock().unwrap_or_else(PoisonError::into_inner) = genesis;
+    }
+
+    /// Serves every stream that comes in, until it is dropped.
+    pub(in crate::net) async fn run(self: Arc<Self>, mut incoming: IncomingStreams) {
+        let mut streams = JoinSet::new();
+        while let Some((peer, stream)) = incoming.next().await {
+            while streams.try_join_next().is_some() {}
+            if streams.len() < CONTENT_STREAMS_MAX
+                && let Some(place) = Place::take(&self, peer)
+            {
+                let server = self.clone();
+                streams.spawn(async move {
+                    if let Err(error) = server.serve(stream).await {
+                        tracing::debug!(%peer, %error, "a content stream ended");
+                    }
+                    drop(place);
+                });
+            }
+        }
+    }
+
+    async fn serve(&self, mut stream: Stream) -> io::Result<()> {
+        let mut open = None;
+        while let Some(request) = timeout(IDLE_MAX, Request::read(&mut stream)).await?? {
+            let Some(_slot) = self.slot(&mut stream).await? else {
+                timeout(WRITE_MAX, Answer::Busy.write(&mut stream)).await??;
+                continue;
+            };
+            match request {
+                Request::Genesis => {
+                    let genesis =
+                        self.genesis.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                    self.answer(&mut stream, (!genesis.is_empty()).then_some(&genesis)).await?;
+                }
+                Request::Outline(content) => {
+                    self.open(&mut open, content).await?;
+                    let outline = open.as_ref().map(|open| open.outline.to_bytes());
+                    self.answer(&mut stream, outline.as_deref()).await?;
+                }
+                Request::Chunks { content, first, count } => {
+                    self.open(&mut open, content).await?;
+                    match &open {
+                        Some(open) => self.chunks(&mut stream, open, first, count).await?,
+                        None => self.answer(&mut stream, None).await?,
+                    }
+                }
+            }
+        }
+        stream.close().await
+    }
+
+    /// Waits for a slot and lets the other side know that it is not forgotten; none if too many
+    /// wait already.
+    async fn slot(&self, stream: &mut Stream) -> io::Result<Option<SemaphorePermit<'_>>> {
+        if let Ok(slot) = self.slots.try_acquire() {
+            return Ok(Some(slot));
+        }
+        let Some(_waiter) = Waiter::queue(&self.waiting) else { return Ok(None) };
+        let slot = self.slots.acquire();
+        tokio::pin!(slot);
+        loop {
+            match timeout(WAIT_INTERVAL, slot.as_mut()).await {
+                Ok(slot) => return slot.map(Some).map_err(io::Error::other),
+                Err(_) => timeout(WRITE_MAX, Answer::Wait.write(stream)).await??,
+            }
+        }
+    }
+
+    async fn open(&self, open: &mut Option<Open>, content: ContentId) -> io::Result<()> {
+        if open.as_ref().is_some_and(|open| open.content == content) {
+            return Ok(());
+        }
+        *open = None;
+        let contents = self.contents.clone();
+        let Some(stored) = blocking(move || Ok(contents.open(&content))).await? else {
+            return Ok(());
+        };
+        match self.outlines.of(content, &stored).await? {
+            Some(outline) if outline.bytes() == stored.bytes() => {
+                *open = Some(Open { content, stored, outline });
+            }
+            _ => self.broken(content),
+        }
+        Ok(())
+    }
+
+    async fn answer(&self, stream: &mut Stream, bytes: Option<&[u8]>) -> io::Result<()> {
+        let answer = bytes.map_or(Answer::NotFound, |bytes| Answer::Here(bytes.len() as u64));
+        timeout(WRITE_MAX, answer.write(stream)).await??;
+        self.send(stream, bytes.unwrap_or_default()).await?;
+        stream.flush().await
+    }
+
+    async fn chunks(
+        &self,
+        stream: &mut Stream,
+        open: &Open,
+        first: u32,
+        count: u32,
+    ) -> io::Result<()> {
+        let end = first.checked_add(count).filter(|end| *end <= open.outline.chunks());
+        let Some(end) = end.filter(|_| (1..=RANGE_CHUNKS_MAX).contains(&count)) else {
+            return Err(malformed("such range"));
+        };
+        let bytes = open.outline.range(end - 1).end - open.outline.range(first).start;
+        let mut next = Some(open.read(first));
+        timeout(WRITE_MAX, Answer::Here(bytes).write(stream)).await??;
+        for chunk in first..end {
+            let Some(current) = next.take() else { break };
+            let bytes = current.await;
+            // The disk works while the network does.
+            next = (chunk + 1 < end).then(|| open.read(chunk + 1));
+            match bytes {
+                Ok(bytes) => self.send(stream, &bytes).await?,
+                Err(error) => {
+                    if error.kind() == io::ErrorKind::InvalidData {
+                        self.broken(open.content);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        stream.flush().await
+    }
+
+    /// Sends bytes in small pieces, each when it may go.
+    async fn send(&self, stream: &mut Stream, bytes: &[u8]) -> io::Result<()> {
+        for piece in bytes.chunks(self.upload.quantum()) {
+            self.upload.take(piece.len()).await;
+            timeout(WRITE_MAX, stream.write_all(piece)).await??;
+            self.traffic.payload_up.fetch_add(piece.len() as u64, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn broken(&self, content: ContentId) {
+        self.outlines.forget(&content);
+        // Only a word to people, who have been told often enough if there is no room.
+        let _ = self.notices.try_send(Notice::Broken(content));
+    }
+
+    fn streams(&self) -> MutexGuard<'_, BTreeMap<PeerId, usize>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open {
+    /// Reads and checks a chunk: our disk's faults must not look like our lies.
+    fn read(&self, chunk: u32) -> impl Future<Output = io::Result<Vec<u8>>> + use<> {
+        let (stored, outline) = (self.stored.clone(), self.outline.clone());
+        // Begun here and now, whenever it is waited for.
+        let reading = tokio::task::spawn_blocking(move || {
+            let range = outline.range(chunk);
+            let length = usize::try_from(range.end - range.start).map_err(io::Error::other)?;
+            let mut bytes = vec![0; length];
+            stored.read_at(range.start, &mut bytes)?;
+            if outline.chunk_is(chunk, &bytes) { Ok(bytes) } else { Err(malformed("such chunk")) }
+        });
+        async move { reading.await.map_err(io::Error::other)? }
+    }
+}
+
+/// One of a peer's streams.
+struct Place {
+    server: Arc<Server>,
+    peer: PeerId,
+}
+
+impl Place {
+    fn take(server: &Arc<Server>, peer: PeerId) -> Option<Self> {
+        let mut streams = server.streams();
+        let count = streams.entry(peer).or_default();
+        if *count >= CONTENT_STREAMS_PER_PEER_MAX {
+            return None;
+        }
+        *count += 1;
+        Some(Self { server: server.clone(), peer })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut streams = self.server.streams();
+        if let Some(count) = streams.get_mut(&self.peer) {
+            *count -= 1;
+            if *count == 0 {
+                streams.remove(&self.peer);
+            }
+        }
+    }
+}
+
+/// A request in the queue for a slot.
+struct Waiter<'a>(&'a AtomicUsize);
+
+impl<'a> Waiter<'a> {
+    fn queue(waiting: &'a AtomicUsize) -> Option<Self> {
+        if waiting.fetch_add(1, Ordering::Relaxed) >= UPLOADS_WAITING_MAX {
+            waiting.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        Some(Self(waiting))
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// How long a stream may be open without a request.
+const IDLE_MAX: Duration = Duration::from_secs(60);
+/// How long the other side may take nothing.
+const WRITE_MAX: Duration = Duration::from_secs(30);
+/// How often a waiting peer is told so.
+const WAIT_INTERVAL: Duration = Duration::from_secs(2);

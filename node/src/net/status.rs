@@ -1,0 +1,58 @@
+//! What the network looks like from here, for people and for the peer cache.
+
+use std::time::Duration;
+
+use atoll_protocol::id::NodeId;
+
+use super::event::Reachability;
+
+/// A picture of the network, at most a second old.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NetStatus {
+    /// Our name in addresses.
+    pub peer: String,
+    /// Addresses listened on, relayed ones too, with our name at the end.
+    pub listening: Vec<String>,
+    /// Addresses at which others got through, or that the configuration promises.
+    pub external: Vec<String>,
+    /// Whether others can reach us without help.
+    pub reachability: Reachability,
+    /// Relays that accept connections for us.
+    pub relays: Vec<String>,
+    /// The bootstraps of the configuration.
+    pub bootstraps: Vec<BootstrapStatus>,
+    /// Nodes of this run we are connected to.
+    pub peers: Vec<PeerStatus>,
+    /// Addresses of nodes of this run that the next start should try.
+    pub cache: Vec<String>,
+}
+
+/// A bootstrap.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BootstrapStatus {
+    /// Where it is.
+    pub address: String,
+    /// Whether it is connected.
+    pub connected: bool,
+    /// Whether it tells us of others.
+    pub rendezvous: bool,
+    /// Whether it relays.
+    pub relay: bool,
+}
+
+/// A connected node of this run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PeerStatus {
+    /// Who.
+    pub node: NodeId,
+    /// Where the connection leads.
+    pub address: String,
+    /// Whether all connections lead through a relay.
+    pub relayed: bool,
+    /// The time a ping takes.
+    pub rtt: Option<Duration>,
+    /// Bytes per second that came from it lately.
+    pub rate: Option<f64>,
+    /// Points against it.
+    pub points: f64,
+}

@@ -1,0 +1,107 @@
+//! Who is connected, and over which connections.
+
+use std::time::{Duration, Instant};
+
+use atoll_protocol::id::NodeId;
+use libp2p::multiaddr::Protocol;
+use libp2p::swarm::ConnectionId;
+use libp2p::{Multiaddr, PeerId};
+
+/// A connected peer.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) node: Option<NodeId>,
+    pub(super) links: Vec<Link>,
+    pub(super) kind: Kind,
+    pub(super) since: Instant,
+    pub(super) rtt: Option<Duration>,
+}
+
+/// What a peer is to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It has not said.
+    Unknown,
+    /// A node of this run.
+    Ours,
+    /// A bootstrap of the configuration.
+    Bootstrap,
+    /// Something else.
+    Stranger,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) id: ConnectionId,
+    pub(super) address: Multiaddr,
+    pub(super) relayed: bool,
+    pub(super) since: Instant,
+    pub(super) missed_pings: u32,
+}
+
+impl Peer {
+    /// The connection that is used, if all goes well.
+    pub(super) fn best(&self) -> Option<&Link> {
+        self.links.iter().min_by_key(|link| link.rank())
+    }
+
+    /// Connections that are no longer needed: relayed ones next to a direct one; and, on one side
+    /// of the two so that both keep the same, all but the best direct one.
+    pub(super) fn spare(&self, own: PeerId, peer: PeerId, now: Instant) -> Vec<ConnectionId> {
+        let settled = |link: &&Link| now.saturating_duration_since(link.since) >= SETTLE_TIME;
+        let best = self.links.iter().filter(|link| !link.relayed).filter(settled);
+        let Some(best) = best.min_by_key(|link| link.rank()) else { return Vec::new() };
+        self.links
+            .iter()
+            .filter(settled)
+            .filter(|link| link.id != best.id && (link.relayed || own < peer))
+            .map(|link| link.id)
+            .collect()
+    }
+}
+
+impl Link {
+    /// Direct before relayed, QUIC before TCP, old before new.
+    fn rank(&self) -> (bool, bool, Instant) {
+        let quic = self.address.iter().any(|part| part == Protocol::QuicV1);
+        (self.relayed, !quic, self.since)
+    }
+}
+
+/// Others may still be using a new connection to find out something.
+const SETTLE_TIME: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_direct_connection_is_enough() {
+        let now = Instant::now();
+        let link = |id, address: &str, relayed| Link {
+            id: ConnectionId::new_unchecked(id),
+            address: address.parse().unwrap(),
+            relayed,
+            since: now,
+            missed_pings: 0,
+        };
+        let tcp = "/ip4/203.0.113.5/tcp/1";
+        let links = vec![
+            link(1, tcp, true),
+            link(2, tcp, false),
+            link(3, "/ip4/203.0.113.5/udp/1/quic-v1", false),
+        ];
+        let peer = Peer { node: None, links, kind: Kind::Ours, since: now, rtt: None };
+        let (mut low, mut high) = (PeerId::random(), PeerId::random());
+        if high < low {
+            std::mem::swap(&mut low, &mut high);
+        }
+        assert!(peer.spare(low, high, now).is_empty());
+        let later = now + SETTLE_TIME;
+        let [one, two] = [1, 2].map(ConnectionId::new_unchecked);
+        assert_eq!(peer.spare(low, high, later), [one, two]);
+        assert_eq!(peer.spare(high, low, later), [one]);
+        assert_eq!(peer.best().unwrap().id, ConnectionId::new_unchecked(3));
+    }
+}
