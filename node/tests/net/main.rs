@@ -48,7 +48,7 @@ async fn gossip_is_relayed_only_once_accepted() {
     let mut left = Net::start(2, &[&middle]).await;
     let mut right = Net::start(3, &[&middle]).await;
     left.up(middle.node).await;
-    right.up(middle.node).await;
+    middle.all_up(2).await;
     for text in ["held", "passed", "refused", "last"] {
         left.handle.publish(text.as_bytes().to_vec());
     }
@@ -123,12 +123,7 @@ async fn a_cut_fetch_goes_on_elsewhere() {
     let failing = Memory { fails_after: Some(30), ..Memory::default() };
     let first = Net::with(config(2, &[&one]), failing).await;
     let second = Net::start(3, &[&one]).await;
-    let mut up = 0;
-    one.wait(|event| {
-        up += usize::from(matches!(event, NetEvent::PeerUp(_)));
-        (up == 2).then_some(())
-    })
-    .await;
+    one.all_up(2).await;
     let content = bytes(5 * MIB);
     let id = first.memory.put(content.clone());
     second.memory.put(content.clone());
@@ -149,12 +144,7 @@ async fn two_holders_share_the_work() {
     let meeting = || Memory { meets_at: Some((21, barrier.clone())), ..Memory::default() };
     let first = Net::with(config(2, &[&one]), meeting()).await;
     let second = Net::with(config(3, &[&one]), meeting()).await;
-    let mut up = 0;
-    one.wait(|event| {
-        up += usize::from(matches!(event, NetEvent::PeerUp(_)));
-        (up == 2).then_some(())
-    })
-    .await;
+    one.all_up(2).await;
     let content = bytes(5 * MIB);
     let id = first.memory.put(content.clone());
     second.memory.put(content.clone());

@@ -89,6 +89,16 @@ impl Net {
         self.wait(|event| (event == NetEvent::PeerUp(peer)).then_some(())).await;
     }
 
+    /// Waits until so many peers are connected.
+    pub(crate) async fn all_up(&mut self, count: usize) {
+        let mut up = 0;
+        self.wait(|event| {
+            up += usize::from(matches!(event, NetEvent::PeerUp(_)));
+            (up == count).then_some(())
+        })
+        .await;
+    }
+
     /// Waits until a peer is gone.
     pub(crate) async fn down(&mut self, peer: NodeId) {
         self.wait(|event| (event == NetEvent::PeerDown(peer)).then_some(())).await;
