@@ -263,6 +263,7 @@ mod tests {
             trains: true,
             resumed: Vec::new(),
             lost: lost.iter().copied().collect(),
+            signed: Vec::new(),
             planted: Planted::default(),
         };
         Engine::new(config, records, Time(0))

@@ -83,7 +83,8 @@ fn notes(out: &mut dyn Write, asked: &Asked) -> io::Result<()> {
         out,
         "\nelastic: an island goes on without a failed slice of {} chips and takes it in later, as \
          published.\nplain: an island stands until the chip is replaced, then until it has caught \
-         up: our trainer does not change its size.\ncommittees: not built. A dash: the link does not carry the rounds.\n\
+         up: our trainer does not change its size.\ncommittees: not built. A dash: the link does not carry the rounds, so nobody catches up.\n\
+         Elastic islands train on all the same; over such a link their rounds come later.\n\
          Chosen by us to meet the first two published rows: restart {} s, stops {} and {} s, one \
          upscale in\n{} s at most, a slice away for {} s (means). The rows with islands follow.\n\
          The published model loses no central place. One of 16 parts that fail like chips would \
