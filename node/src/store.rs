@@ -160,9 +160,13 @@ impl Store {
         let ours: Vec<_> = headers.into_iter().filter(|header| header.author == own).collect();
         let mut log = self.log();
         let norms = self.inner.measured.unwritten();
+        let before = log.records.count()?;
         let undo = log.signed.sign(&ours)?;
         if let Err(error) = log.records.write(records, &norms) {
-            log.signed.undo(undo);
+            // A disk that fails may have kept them all the same; then they stay signed.
+            if log.records.count().is_ok_and(|now| now == before) {
+                log.signed.undo(undo);
+            }
             return Err(error);
         }
         self.inner.measured.written(&norms);

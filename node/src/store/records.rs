@@ -79,7 +79,7 @@ impl Records {
         norms: &[(ContentId, Norms)],
     ) -> Result<(), StoreError> {
         let encoded = records.iter().map(encode).collect::<Result<Vec<_>, _>>()?;
-        let first = self.next;
+        let first = self.count()?;
         let next = first + records.len() as u64;
         self.change(|change| {
             let mut rows = change.open_table(RECORDS)?;
@@ -130,6 +130,13 @@ impl Records {
             }
             remove_norms(change, payloads)
         })
+    }
+
+    /// How many records were ever written. After a write that failed this says whether it left
+    /// anything after all.
+    pub(super) fn count(&mut self) -> Result<u64, StoreError> {
+        self.reopen()?;
+        Ok(self.next)
     }
 
     /// All norms.

@@ -265,6 +265,48 @@ fn what_nothing_names_can_be_swept() {
 }
 
 #[test]
+fn threads_do_not_get_in_each_others_way() {
+    let folder = scratch();
+    let store = create(&folder);
+    let payload = |fragment: u16, round: u32| format!("{fragment}/{}", round / 2).into_bytes();
+    std::thread::scope(|scope| {
+        for fragment in 0..4u16 {
+            let store = store.clone();
+            scope.spawn(move || {
+                for round in 1..30u32 {
+                    let bytes = payload(fragment, round);
+                    let id = store.put(&bytes).unwrap();
+                    store.measure(&id, &norms(7));
+                    let record = contribution(&key(1), fragment, round, &bytes);
+                    store.persist(own(), &[record, closed(fragment, round)]).unwrap();
+                    assert!(Payloads::payload(&store, &id).is_some());
+                    let through = round.saturating_sub(6);
+                    let gone = [content_id(&payload(fragment, through))];
+                    let part = FragmentId(fragment);
+                    store.prune(own(), part, through, through, &gone).unwrap();
+                }
+            });
+        }
+    });
+    drop(store);
+    let store = Store::open(folder.path()).unwrap();
+    let records = store.records().unwrap();
+    for fragment in 0..4 {
+        let whole = (24..30).flat_map(|round| {
+            let bytes = payload(fragment, round);
+            [contribution(&key(1), fragment, round, &bytes), closed(fragment, round)]
+        });
+        let ours = records
+            .iter()
+            .filter(|it| it.contribution_round().unwrap().fragment == FragmentId(fragment));
+        assert!(ours.eq(&whole.collect::<Vec<_>>()), "{fragment}");
+        assert_eq!(store.signed_floor(FragmentId(fragment)), 29);
+    }
+    assert!(store.missing().unwrap().is_empty());
+    assert!(store.incidents().is_empty());
+}
+
+#[test]
 fn peers_come_back() {
     let folder = scratch();
     let store = create(&folder);
