@@ -155,6 +155,26 @@ async fn a_peer_that_fills_the_memory_is_cut_off() {
     host.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_circuit_is_gone_when_one_end_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Host::start(folder.path(), &[]).await;
+    let (mut hidden, mut guest) = (Guest::new().await, Guest::new().await);
+    hidden.reserve(&host).await;
+    guest.dial_through(&host, &hidden).await.unwrap();
+    let gone = hidden.peer;
+    drop(hidden);
+    guest
+        .wait(|event| match event {
+            SwarmEvent::ConnectionClosed { peer_id, .. } => (peer_id == gone).then_some(()),
+            _ => None,
+        })
+        .await;
+    let metrics = host.page("/metrics").await;
+    assert!(metrics.contains("atoll_bootstrap_circuits 0"), "{metrics}");
+    host.stop().await;
+}
+
 /// Sends `bytes` from one to the other, and returns what arrived.
 async fn carry(from: &mut Guest, to: &mut Guest, bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut incoming = to.streams.accept(ECHO).unwrap();
