@@ -1,23 +1,42 @@
-//! `atoll-bootstrap`: where new nodes will find their first peers.
+//! `atoll-bootstrap`: settings, server, exit code.
 
+use std::fmt::Display;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use clap::Parser;
-
-/// The bootstrap server of Atoll: it will tell new nodes of a run where others are.
-///
-/// This version has no network yet, so there is nothing to serve. Whole swarms run in the
-/// simulator: `cargo testnet up`.
-#[derive(Debug, Parser)]
-#[command(name = "atoll-bootstrap", version)]
-struct Arguments {}
+use atoll_bootstrap::config::{self, StartError};
+use atoll_bootstrap::observe;
+use atoll_bootstrap::server::Server;
+use tokio::signal::unix::{SignalKind, signal};
 
 fn main() -> ExitCode {
-    // Wrong usage ends here, with clap's own message and exit code 2.
-    let Arguments {} = Arguments::parse();
-    eprintln!(
-        "error: this version of atoll has no network yet, so there is nothing to serve\n\
-         hint: `cargo testnet up` runs a whole swarm in the simulator"
-    );
+    let Err(error) = run() else {
+        return ExitCode::SUCCESS;
+    };
+    eprintln!("error: {error}");
     ExitCode::from(2)
+}
+
+fn run() -> Result<(), StartError> {
+    let settings = config::settings(std::env::args_os().collect())?;
+    if settings.print_config {
+        say(toml::to_string(&settings).expect("settings are plain values").trim_end());
+        return Ok(());
+    }
+    observe::start_log(settings.log == "json");
+    tokio::runtime::Runtime::new()?.block_on(async {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let server = Server::start(settings).await?;
+        tracing::info!(peer = %server.peer_id, http = %server.http, "started");
+        let stop = async { tokio::select!(_ = terminate.recv() => {}, _ = interrupt.recv() => {}) };
+        server.run(stop, |address| say(&address)).await;
+        Ok(())
+    })
+}
+
+/// Whoever read our output may have left; the server stays.
+fn say(line: &(impl Display + ?Sized)) {
+    let mut output = io::stdout().lock();
+    let _ = writeln!(output, "{line}").and_then(|()| output.flush());
 }

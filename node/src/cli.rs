@@ -1,23 +1,46 @@
 //! What can be said on the command line.
 
+pub(crate) mod swarm;
+
 use std::path::PathBuf;
 
 use atoll_node::island::device::DeviceChoice;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// A node of Atoll: peer-to-peer Decoupled DiLoCo.
+use swarm::{
+    InspectOptions, InviteOptions, JoinOptions, NewOptions, RevokeOptions, RunOptions,
+    StatusOptions, WhoamiOptions,
+};
+
+/// Train one model on many islands, with nobody in the middle.
 ///
-/// This version has no network yet. One island trains alone with `atoll train`; whole swarms run
-/// in the simulator: `cargo testnet up`.
+/// Make a run with `atoll new` and start it with `atoll run`; others come with `atoll join` and
+/// the ticket that both print. `atoll train` trains alone.
 #[derive(Debug, Parser)]
-#[command(name = "atoll", version, arg_required_else_help = false)]
+#[command(name = "atoll", version, arg_required_else_help = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    pub(crate) task: Option<Task>,
+    pub(crate) task: Task,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Task {
+    /// Make a run: its genesis, its folder, and a ticket for others.
+    New(NewOptions),
+    /// Take part in a run that is on this machine.
+    Run(RunOptions),
+    /// Take part in somebody's run.
+    Join(JoinOptions),
+    /// How the running node is.
+    Status(StatusOptions),
+    /// Look into the running node: fragments, rounds, frontiers, evidence.
+    Inspect(InspectOptions),
+    /// Print this node's public name.
+    Whoami(WhoamiOptions),
+    /// Admit a node to a run that asks for invitations, and print its ticket.
+    Invite(InviteOptions),
+    /// Exclude a node from a run.
+    Revoke(RevokeOptions),
     /// Train one island alone, without a network.
     Train(TrainOptions),
     /// Measure the loss on text that was held out from training.
@@ -44,7 +67,7 @@ pub(crate) enum GenesisTask {
 
 /// Where a lone island lives and what it computes with.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct IslandOptions {
     /// The island's folder.
     #[arg(long, default_value = "atoll-train")]
     pub(crate) dir: PathBuf,
@@ -70,7 +93,7 @@ pub(crate) struct Text {
 #[derive(Args, Debug)]
 pub(crate) struct TrainOptions {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) island: IslandOptions,
     #[command(flatten)]
     pub(crate) text: Text,
     /// Go on with what the folder holds.
@@ -129,7 +152,7 @@ pub(crate) enum OptimiserChoice {
 #[derive(Args, Debug)]
 pub(crate) struct EvalOptions {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) island: IslandOptions,
     #[command(flatten)]
     pub(crate) text: Text,
     /// Print one JSON object.
@@ -140,7 +163,7 @@ pub(crate) struct EvalOptions {
 #[derive(Args, Debug)]
 pub(crate) struct SampleOptions {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) island: IslandOptions,
     /// What the text begins with.
     #[arg(long, default_value = "")]
     pub(crate) prompt: String,

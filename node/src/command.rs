@@ -5,8 +5,23 @@ pub(crate) mod export;
 pub(crate) mod failure;
 pub(crate) mod folder;
 pub(crate) mod genesis_check;
+mod home;
 pub(crate) mod import;
 mod island;
-mod progress;
+pub(crate) mod join;
+pub(crate) mod look;
+mod needs;
+pub(crate) mod new;
+pub(crate) mod run;
 pub(crate) mod sample;
+mod session;
+pub(crate) mod steward;
 pub(crate) mod train;
+
+use std::io::Write;
+
+/// Prints the one thing that scripts read; everything else goes to the standard error.
+fn say(text: &str) {
+    // Whoever reads may have gone; that is no reason to fail.
+    let _ = writeln!(std::io::stdout(), "{text}");
+}

@@ -10,6 +10,7 @@ pub mod cpu;
 pub mod data;
 pub mod device;
 pub mod exchange;
+pub mod host;
 pub mod hugging_face;
 pub mod layout;
 pub mod learner;

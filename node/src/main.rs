@@ -11,16 +11,17 @@ use cli::{Arguments, GenesisTask, Task};
 
 fn main() -> ExitCode {
     // Wrong usage ends here, with clap's own message and exit code 2.
-    let Some(task) = Arguments::parse().task else {
-        eprintln!(
-            "error: this version of atoll has no network yet, so there is no node to start\n\
-             hint: `atoll train` trains one island alone, `cargo testnet up` runs a whole swarm \
-             in the simulator, and `atoll --help` tells what else there is"
-        );
-        return ExitCode::from(2);
-    };
+    let task = Arguments::parse().task;
     let outcome = match &task {
         Task::Genesis(GenesisTask::Check { file }) => return command::genesis_check::run(file),
+        Task::New(options) => command::new::run(options),
+        Task::Run(options) => command::run::run(options),
+        Task::Join(options) => command::join::run(options),
+        Task::Status(options) => command::look::status(options),
+        Task::Inspect(options) => command::look::inspect(options),
+        Task::Whoami(options) => command::look::whoami(options),
+        Task::Invite(options) => command::steward::invite(options),
+        Task::Revoke(options) => command::steward::revoke(options),
         Task::Train(options) => command::train::run(options),
         Task::Eval(options) => command::eval::run(options),
         Task::Sample(options) => command::sample::run(options),

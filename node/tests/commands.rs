@@ -53,6 +53,67 @@ fn stopping_and_resuming_gives_the_same_checkpoint() {
 }
 
 #[test]
+fn a_tokenizer_stays_with_its_island() {
+    let home = tempfile::tempdir().unwrap();
+    words(&home, "words");
+    let train: [&str; 5] = ["train", "--tokenizer", "words/tokenizer.json", "--dir", "one"];
+    let trained = run(&home, &[&train[..], &["--steps", "2"]].concat());
+    assert!(trained.status.success(), "{}", stderr(&trained));
+    // What the island needs it has taken along.
+    std::fs::remove_dir_all(home.path().join("words")).unwrap();
+    let resumed = run(&home, &["train", "--resume", "--steps", "3", "--dir", "one"]);
+    assert!(resumed.status.success(), "{}", stderr(&resumed));
+    let exported = run(&home, &["export", "--dir", "one", "model"]);
+    assert!(exported.status.success(), "{}", stderr(&exported));
+    let imported = run(&home, &["import", "model", "--dir", "two"]);
+    assert!(imported.status.success(), "{}", stderr(&imported));
+    for dir in ["one", "model", "two"] {
+        let read = |name: &str| std::fs::read_to_string(home.path().join(dir).join(name)).unwrap();
+        assert_eq!(read("tokenizer.json"), WORDS, "{dir}");
+        assert_eq!(read("tokenizer_config.json"), WORDS_CONFIG, "{dir}");
+    }
+    let resumed = run(&home, &["train", "--resume", "--steps", "1", "--dir", "two"]);
+    assert!(resumed.status.success(), "{}", stderr(&resumed));
+    // Without its config the tokenizer ends texts with another token: those are other data.
+    std::fs::remove_file(home.path().join("one").join("tokenizer_config.json")).unwrap();
+    let resumed = run(&home, &["train", "--resume", "--steps", "4", "--dir", "one"]);
+    refused(&resumed, "other data than this");
+}
+
+#[test]
+fn another_tokenizer_than_the_genesis_names_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    words(&home, "words");
+    let train = ["train", "--steps", "1", "--tokenizer", "words/tokenizer.json"];
+    assert!(run(&home, &[&train[..], &["--dir", "one"]].concat()).status.success());
+    let genesis = ["--genesis", "one/genesis.toml"];
+    let again = run(&home, &[&train[..], &genesis[..], &["--dir", "two"]].concat());
+    assert!(again.status.success(), "{}", stderr(&again));
+    let read = |dir: &str| std::fs::read(home.path().join(dir).join("genesis.toml")).unwrap();
+    assert!(read("one") == read("two"));
+    // The same words, but one more byte.
+    let changed = format!("{WORDS}\n");
+    for folder in ["words", "one"] {
+        std::fs::write(home.path().join(folder).join("tokenizer.json"), &changed).unwrap();
+    }
+    let resume: [&str; 5] = ["train", "--resume", "--steps", "2", "--dir"];
+    for arguments in [
+        &[&resume[..], &["one"]].concat()[..],
+        &["eval", "--dir", "one"],
+        &["sample", "--dir", "one"],
+        &["export", "--dir", "one", "model"],
+        &[&train[..], &genesis[..], &["--dir", "three"]].concat(),
+    ] {
+        let output = run(&home, arguments);
+        refused(&output, "not the run's tokenizer");
+        refused(&output, "hint: use the very tokenizer.json");
+    }
+    let without = [&["train", "--steps", "1", "--dir", "three"], &genesis[..]].concat();
+    refused(&run(&home, &without), "give its file with --tokenizer");
+    assert!(!home.path().join("three").join("genesis.toml").exists());
+}
+
+#[test]
 fn bad_input_is_refused_and_changes_nothing() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path();
@@ -129,6 +190,7 @@ fn models_that_cannot_be_imported_are_named() {
     assert!(run(&home, &["train", "--steps", "1", "--dir", "one"]).status.success());
     assert!(run(&home, &["export", "--dir", "one", "model"]).status.success());
     refused(&run(&home, &["import", "nothing", "--dir", "x"]), "no model");
+    refused(&run(&home, &["import", "model", "--data", "nowhere", "--dir", "x"]), "no such file");
     let weights = home.path().join("model").join("model.safetensors");
     let bytes = std::fs::read(&weights).unwrap();
     std::fs::write(&weights, &bytes[..bytes.len() - 10]).unwrap();
@@ -141,6 +203,14 @@ fn models_that_cannot_be_imported_are_named() {
     std::fs::write(&config, text.replace("\"hidden_size\": 128", "\"hidden_size\": 64")).unwrap();
     refused(&run(&home, &["import", "model", "--dir", "x"]), "head_dim");
     assert!(!home.path().join("x").join("genesis.toml").exists());
+}
+
+/// Makes a folder with a tokenizer whose config, not its name, tells what ends a text.
+fn words(home: &TempDir, folder: &str) {
+    let folder = home.path().join(folder);
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("tokenizer.json"), WORDS).unwrap();
+    std::fs::write(folder.join("tokenizer_config.json"), WORDS_CONFIG).unwrap();
 }
 
 fn run(home: &TempDir, arguments: &[&str]) -> Output {
@@ -169,3 +239,13 @@ const WIDE_TOKENIZER: &str = r#"{
     "normalizer": null, "pre_tokenizer": null, "post_processor": null, "decoder": null,
     "model": {"type": "WordLevel", "vocab": {"a": 0, "b": 4000}, "unk_token": "a"}
 }"#;
+
+/// A tokenizer of a few words, none of which is a usual name for the end of a text.
+const WORDS: &str = r#"{
+    "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+    "normalizer": null, "pre_tokenizer": {"type": "WhitespaceSplit"}, "post_processor": null,
+    "decoder": null,
+    "model": {"type": "WordLevel", "vocab": {"?": 0, "the": 1, "and": 2, "stop": 3},
+        "unk_token": "?"}
+}"#;
+const WORDS_CONFIG: &str = r#"{"eos_token": "stop"}"#;

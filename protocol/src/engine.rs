@@ -21,6 +21,7 @@ mod reconcile;
 mod restore;
 mod rounds;
 mod settle;
+mod view;
 
 pub mod input;
 pub mod output;
@@ -55,6 +56,7 @@ pub use input::{Command, Input};
 pub use output::Output;
 pub use record::{Record, Settled};
 pub use report::Report;
+pub use view::{PeerView, RoundView};
 
 /// What an engine is started with.
 #[derive(Clone, Debug)]
@@ -75,6 +77,9 @@ pub struct EngineConfig {
     pub resumed: Vec<Resumed>,
     /// Payloads that records of contributions name and the disk does not hold: pruned, or lost.
     pub lost: BTreeSet<ContentId>,
+    /// For each fragment, the last round this key may have signed for without a record of it;
+    /// empty if every record is there. Rounds up to it are never signed for again.
+    pub signed: Vec<Version>,
     /// A deliberate bug.
     pub planted: Planted,
 }

@@ -140,6 +140,11 @@ impl Fetcher {
         self.wants.contains_key(content)
     }
 
+    /// Who should have a content that is wanted.
+    pub fn holders(&self, content: &ContentId) -> Vec<NodeId> {
+        self.wants.get(content).map_or_else(Vec::new, |want| want.holders.clone())
+    }
+
     /// Number of wants.
     pub fn len(&self) -> usize {
         self.wants.len()

@@ -107,6 +107,11 @@ impl Peers {
         self.peers.iter().filter(|(_, peer)| peer.connected).map(|(node, _)| node)
     }
 
+    /// Everyone known.
+    pub fn iter(&self) -> impl Iterator<Item = (&NodeId, &Peer)> {
+        self.peers.iter()
+    }
+
     /// Number of peers known.
     pub fn len(&self) -> usize {
         self.peers.len()

@@ -11,9 +11,9 @@ use crate::cli::EvalOptions;
 
 /// Measures and prints the held-out loss.
 pub(crate) fn run(options: &EvalOptions) -> Result<(), Failure> {
-    let folder = Folder::new(&options.place.dir);
+    let folder = Folder::new(&options.island.dir);
     let (data, field) = (options.text.data.as_deref(), options.text.field.as_deref());
-    let mut learner = island::trained(&folder, &options.place, data, field)?;
+    let mut learner = island::trained(&folder, &options.island, data, field)?;
     let loss = learner.evaluate()?;
     let bits = (learner.genesis().data.tokenizer == BYTE).then(|| loss / std::f64::consts::LN_2);
     let text = if options.json {

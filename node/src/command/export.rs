@@ -6,16 +6,16 @@ use atoll_node::island::hugging_face::{self, ExportTokenizer};
 use super::failure::Failure;
 use super::folder::{BYTE, Folder};
 use super::island;
-use crate::cli::{ExportOptions, Place};
+use crate::cli::{ExportOptions, IslandOptions};
 
 /// Writes the folder.
 pub(crate) fn run(options: &ExportOptions) -> Result<(), Failure> {
     let folder = Folder::new(&options.dir);
     let dir = options.dir.clone();
-    let place = Place { dir, device: DeviceChoice::Cpu, threads: Some(1) };
-    let learner = island::trained(&folder, &place, None, None)?;
+    let island_options = IslandOptions { dir, device: DeviceChoice::Cpu, threads: Some(1) };
+    let learner = island::trained(&folder, &island_options, None, None)?;
     let genesis = learner.genesis();
-    let files = [folder.tokenizer_file()];
+    let files = folder.tokenizer_files();
     let tokenizer = if genesis.data.tokenizer == BYTE {
         ExportTokenizer::Byte
     } else {

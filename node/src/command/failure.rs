@@ -64,3 +64,35 @@ impl From<GenesisError> for Failure {
         Self::new(error.to_string())
     }
 }
+
+/// Errors of the swarm's parts say what to do themselves.
+macro_rules! from {
+    ($($error:ty),* $(,)?) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::new(error.to_string())
+            }
+        })*
+    };
+}
+
+from!(
+    atoll_node::config::ConfigError,
+    atoll_node::driver::StartError,
+    atoll_node::identity::IdentityError,
+    atoll_node::net::NetError,
+    atoll_node::observe::client::ClientError,
+    atoll_node::observe::logging::LoggingError,
+    atoll_node::observe::server::ServerError,
+    atoll_node::ticket::TicketError,
+);
+
+impl From<atoll_node::store::StoreError> for Failure {
+    fn from(error: atoll_node::store::StoreError) -> Self {
+        let failure = Self::new(error.to_string());
+        match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+}

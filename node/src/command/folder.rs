@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use atoll_node::island::Island;
-use atoll_node::island::data::Tokenizer;
+use atoll_node::island::data::tokenizer::{TOKENIZER, TOKENIZER_CONFIG};
+use atoll_node::island::data::{Tokenizer, TokenizerFiles};
 use atoll_protocol::genesis::Genesis;
 use serde::{Deserialize, Serialize};
 
@@ -45,11 +46,11 @@ impl Folder {
         &self,
         genesis: &Genesis,
         settings: &Settings,
-        tokenizer: Option<&str>,
+        tokenizer: Option<&TokenizerFiles>,
     ) -> Result<(), Failure> {
         fs::create_dir_all(&self.root).map_err(Failure::file(&self.root))?;
-        if let Some(text) = tokenizer {
-            self.write(TOKENIZER, text)?;
+        if let Some(files) = tokenizer {
+            files.write(&self.root)?;
         }
         let text = toml::to_string(settings).map_err(|error| Failure::new(error.to_string()))?;
         self.write(SETTINGS, &text)?;
@@ -76,12 +77,15 @@ impl Folder {
         if genesis.data.tokenizer == BYTE {
             return Ok(Tokenizer::byte());
         }
-        Ok(Tokenizer::from_file(&self.tokenizer_file())?)
+        let files = TokenizerFiles::read(&self.root.join(TOKENIZER))?;
+        files.check(&genesis.data)?;
+        Ok(files.tokenizer()?)
     }
 
-    /// The tokenizer's file, if the run has one.
-    pub(crate) fn tokenizer_file(&self) -> PathBuf {
-        self.root.join(TOKENIZER)
+    /// The tokenizer's files, as far as the run has them.
+    pub(crate) fn tokenizer_files(&self) -> Vec<PathBuf> {
+        let paths = [TOKENIZER, TOKENIZER_CONFIG].map(|name| self.root.join(name));
+        paths.into_iter().filter(|path| path.exists()).collect()
     }
 
     /// Where tokens are kept.
@@ -133,7 +137,6 @@ fn remove(folder: &Path) -> Result<(), Failure> {
 pub(crate) const BYTE: &str = "byte";
 const GENESIS: &str = "genesis.toml";
 const SETTINGS: &str = "island.toml";
-const TOKENIZER: &str = "tokenizer.json";
 const CHECKPOINT: &str = "checkpoint";
 const NEXT: &str = "checkpoint.next";
 const BEFORE: &str = "checkpoint.before";

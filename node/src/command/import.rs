@@ -1,15 +1,15 @@
 //! `atoll import`: begin with a model from elsewhere.
 
+use atoll_node::island::data::{GENERATED, Tokenizer};
 use atoll_node::island::device::DeviceChoice;
 use atoll_node::island::hugging_face;
 use atoll_node::island::layout::Layout;
-use atoll_protocol::crypto::content_id;
 use atoll_protocol::genesis::{Genesis, Model};
 
 use super::failure::Failure;
 use super::folder::{BYTE, Folder, Settings};
 use super::island;
-use crate::cli::{ImportOptions, Place};
+use crate::cli::{ImportOptions, IslandOptions};
 
 /// Makes an island's folder from a model.
 pub(crate) fn run(options: &ImportOptions) -> Result<(), Failure> {
@@ -24,26 +24,31 @@ pub(crate) fn run(options: &ImportOptions) -> Result<(), Failure> {
     genesis.data.sequence = options.sequence.unwrap_or(context.min(SEQUENCE_MAX));
     genesis.data.batch = options.batch.unwrap_or(genesis.data.batch);
     genesis.schedule.peak = options.learning_rate;
-    if let Some(text) = &imported.tokenizer {
-        genesis.data.tokenizer = "tokenizer.json".into();
-        genesis.data.tokenizer_content = Some(content_id(text.as_bytes()));
-    } else if !matches!(imported.model, Model::Llama { vocab, .. } if vocab >= BYTES) {
+    let few = !matches!(imported.model, Model::Llama { vocab, .. } if vocab >= BYTES);
+    if imported.tokenizer.is_none() && few {
         return Err(Failure::new("the model has no tokenizer and too few tokens for bytes")
             .hint("put its tokenizer.json into the folder"));
     }
+    let data = options.text.data.clone().unwrap_or_else(|| GENERATED.into());
+    island::name_text(&mut genesis, &data, imported.tokenizer.as_ref());
     genesis.validate()?;
-    let data = options.text.data.clone().unwrap_or_else(|| "generated".into());
     let settings = Settings { data, field: options.text.field.clone(), accumulate: 1, muon: false };
     let tokenizer = imported.tokenizer.clone();
     let parameters = imported.into_parameters(&Layout::new(&genesis))?;
     let parts = parameters.len();
-    folder.create(&genesis, &settings, tokenizer.as_deref())?;
-    let place = Place { dir: options.dir.clone(), device: DeviceChoice::Cpu, threads: Some(1) };
-    let used = folder.tokenizer(&genesis)?;
+    let island_options =
+        IslandOptions { dir: options.dir.clone(), device: DeviceChoice::Cpu, threads: Some(1) };
+    let used = match &tokenizer {
+        Some(files) => files.tokenizer()?,
+        None => Tokenizer::byte(),
+    };
     let dataset =
         island::dataset(&folder, &genesis, used, &settings.data, settings.field.as_deref())?;
-    let mut learner = island::with_parameters(&genesis, &settings, &place, &dataset, parameters)?;
+    let mut learner =
+        island::with_parameters(&genesis, &settings, &island_options, &dataset, parameters)?;
+    // Last: an island's folder without a checkpoint would begin with other parameters.
     folder.save(&mut learner)?;
+    folder.create(&genesis, &settings, tokenizer.as_ref())?;
     let by = tokenizer.map_or(BYTE, |_| "its own tokenizer");
     eprintln!(
         "{}: {parts} parameters, text by {by}\nnext: atoll sample --dir {0}, or atoll train \

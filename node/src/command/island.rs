@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use atoll_node::island::cpu::optimiser::settings::{Method, Settings as Optimiser};
-use atoll_node::island::data::{Dataset, Progress, Source, Tokenizer};
+use atoll_node::island::data::tokenizer::TOKENIZER;
+use atoll_node::island::data::{Dataset, GENERATED, Progress, Source, Tokenizer, TokenizerFiles};
 use atoll_node::island::layout::Layout;
 use atoll_node::island::learner::{Choices, Learner};
 use atoll_protocol::genesis::{Genesis, Model};
@@ -11,8 +12,22 @@ use atoll_protocol::id::NodeId;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::failure::Failure;
-use super::folder::{Folder, Settings};
-use crate::cli::Place;
+use super::folder::{BYTE, Folder, Settings};
+use crate::cli::IslandOptions;
+
+/// Says in a new run's genesis what its text is and how it becomes tokens.
+pub(super) fn name_text(genesis: &mut Genesis, data: &str, tokenizer: Option<&TokenizerFiles>) {
+    if data != GENERATED {
+        genesis.data.corpus = "files".into();
+    }
+    if let Some(files) = tokenizer {
+        // A genesis that somebody wrote may have a name of its own for it.
+        if genesis.data.tokenizer == BYTE {
+            genesis.data.tokenizer = TOKENIZER.into();
+        }
+        genesis.data.tokenizer_content = Some(files.content());
+    }
+}
 
 /// Opens the text of a lone island, with a bar while it is tokenized.
 pub(super) fn dataset(
@@ -50,26 +65,26 @@ pub(super) fn dataset(
 pub(super) fn fresh(
     genesis: &Genesis,
     settings: &Settings,
-    place: &Place,
+    options: &IslandOptions,
     dataset: &Arc<Dataset>,
 ) -> Result<Learner, Failure> {
     let parameters = Layout::new(genesis).initial(genesis);
-    with_parameters(genesis, settings, place, dataset, parameters)
+    with_parameters(genesis, settings, options, dataset, parameters)
 }
 
 /// An island with these parameters.
 pub(super) fn with_parameters(
     genesis: &Genesis,
     settings: &Settings,
-    place: &Place,
+    options: &IslandOptions,
     dataset: &Arc<Dataset>,
     parameters: Vec<f32>,
 ) -> Result<Learner, Failure> {
     let method = if settings.muon { Method::Muon } else { Method::AdamW };
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let choices = Choices {
-        device: place.device.resolve()?,
-        threads: place.threads.unwrap_or(cores),
+        device: options.device.resolve()?,
+        threads: options.threads.unwrap_or(cores),
         optimiser: Optimiser { method, ..Optimiser::default() },
         accumulate: settings.accumulate,
     };
@@ -79,7 +94,7 @@ pub(super) fn with_parameters(
 /// The trained island of a folder, reading `data` instead of what it was trained on if given.
 pub(super) fn trained(
     folder: &Folder,
-    place: &Place,
+    options: &IslandOptions,
     data: Option<&str>,
     field: Option<&str>,
 ) -> Result<Learner, Failure> {
@@ -87,12 +102,12 @@ pub(super) fn trained(
     let field = if data.is_some() { field } else { settings.field.as_deref() };
     let tokenizer = folder.tokenizer(&genesis)?;
     let dataset = dataset(folder, &genesis, tokenizer, data.unwrap_or(&settings.data), field)?;
-    let mut learner = fresh(&genesis, &settings, place, &dataset)?;
+    let mut learner = fresh(&genesis, &settings, options, &dataset)?;
     let checkpoint = folder.checkpoint().ok_or_else(|| {
-        Failure::new(format!("{}: the island has no checkpoint yet", place.dir.display()))
+        Failure::new(format!("{}: the island has no checkpoint yet", options.dir.display()))
             .hint("train it first: `atoll train`")
     })?;
-    learner.restore_without_place(&checkpoint)?;
+    learner.restore_without_position(&checkpoint)?;
     Ok(learner)
 }
 

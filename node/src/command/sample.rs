@@ -15,8 +15,8 @@ pub(crate) fn run(options: &SampleOptions) -> Result<(), Failure> {
     if !options.temperature.is_finite() || options.temperature < 0.0 {
         return Err(Failure::new(format!("--temperature {}: 0 or more", options.temperature)));
     }
-    let folder = Folder::new(&options.place.dir);
-    let mut learner = island::trained(&folder, &options.place, None, None)?;
+    let folder = Folder::new(&options.island.dir);
+    let mut learner = island::trained(&folder, &options.island, None, None)?;
     let tokenizer = folder.tokenizer(learner.genesis())?;
     let mut tokens: Vec<u32> = tokenizer.separator().into_iter().collect();
     tokenizer.encode(&options.prompt, &mut tokens)?;

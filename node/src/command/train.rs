@@ -1,39 +1,39 @@
 //! `atoll train`: one island, alone, without a network.
 
+use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use atoll_node::island::data::Tokenizer;
+use atoll_node::island::data::{GENERATED, Tokenizer, TokenizerFiles};
 use atoll_node::island::learner::Learner;
 use atoll_node::island::{Island, IslandError};
-use atoll_protocol::crypto::content_id;
 use atoll_protocol::genesis::{Genesis, Model, PRESETS};
 
 use super::failure::Failure;
 use super::folder::{BYTE, Folder, Settings};
 use super::island;
-use super::progress::Progress;
+use super::session::Session;
 use crate::cli::{OptimiserChoice, TrainOptions};
 
 /// Trains until the time is over, the steps are done, or somebody presses Ctrl-C.
 pub(crate) fn run(options: &TrainOptions) -> Result<(), Failure> {
     let limits = Limits::new(options)?;
-    let folder = Folder::new(&options.place.dir);
+    let folder = Folder::new(&options.island.dir);
     let stop = stop_on_interrupt()?;
     let mut learner =
         if options.resume { resume(options, &folder)? } else { begin(options, &folder)? };
     let first = learner.evaluate()?;
-    let mut progress = Progress::new(&learner, limits.minutes, limits.steps, first);
-    let outcome = train(&mut learner, &folder, &limits, &stop, &mut progress);
-    progress.finish();
+    let mut session = Session::new(&learner, limits.minutes, limits.steps, first);
+    let outcome = train(&mut learner, &folder, &limits, &stop, &mut session);
+    session.finish();
     if let Err(error) = outcome {
         return Err(explain(error, &folder));
     }
     folder.save(&mut learner)?;
     let last = learner.evaluate()?;
-    progress.summary(&learner, last, &options.place.dir, options.json);
+    session.summary(&learner, last, &options.island.dir, options.json);
     Ok(())
 }
 
@@ -67,17 +67,17 @@ fn train(
     folder: &Folder,
     limits: &Limits,
     stop: &AtomicBool,
-    progress: &mut Progress,
+    session: &mut Session,
 ) -> Result<(), Failed> {
     let began = Instant::now();
     let (mut saved, mut evaluated) = (began, began);
     while !limits.reached(learner, began) && !stop.load(Ordering::Relaxed) {
         let rate = learner.genesis().schedule.learning_rate(learner.tokens());
         let step = learner.step(rate)?;
-        progress.stepped(learner, &step, rate);
+        session.stepped(learner, &step, rate);
         if evaluated.elapsed() >= EVALUATE_EVERY {
             let loss = learner.evaluate()?;
-            progress.evaluated(learner, loss);
+            session.evaluated(loss);
             evaluated = Instant::now();
         }
         if saved.elapsed() >= SAVE_EVERY {
@@ -117,19 +117,14 @@ fn explain(failed: Failed, folder: &Folder) -> Failure {
 /// Makes a new folder and its island.
 fn begin(options: &TrainOptions, folder: &Folder) -> Result<Learner, Failure> {
     if folder.is_taken() {
-        let dir = options.place.dir.display();
+        let dir = options.island.dir.display();
         return Err(Failure::new(format!("{dir}: an island lives here already"))
             .hint("go on with it (--resume), or name another folder (--dir)"));
     }
-    let (mut genesis, tokenizer) = (genesis(options)?, tokenizer(options)?);
-    if let Some((_, text)) = &tokenizer {
-        genesis.data.tokenizer = "tokenizer.json".into();
-        genesis.data.tokenizer_content = Some(content_id(text.as_bytes()));
-    }
+    let mut genesis = genesis(options)?;
+    let tokenizer = tokenizer(options, &genesis)?;
     let data = options.text.data.clone().unwrap_or_else(|| GENERATED.into());
-    if data != GENERATED {
-        genesis.data.corpus = "files".into();
-    }
+    island::name_text(&mut genesis, &data, tokenizer.as_ref());
     genesis.validate()?;
     let settings = Settings {
         data,
@@ -137,15 +132,15 @@ fn begin(options: &TrainOptions, folder: &Folder) -> Result<Learner, Failure> {
         accumulate: options.accumulate.unwrap_or(1),
         muon: options.optimiser == Some(OptimiserChoice::Muon),
     };
-    let (used, text) = match tokenizer {
-        Some((tokenizer, text)) => (tokenizer, Some(text)),
-        None => (Tokenizer::byte(), None),
+    let used = match &tokenizer {
+        Some(files) => files.tokenizer()?,
+        None => Tokenizer::byte(),
     };
     // Everything that can be wrong with the input shows before the folder is an island's.
     let dataset =
         island::dataset(folder, &genesis, used, &settings.data, settings.field.as_deref())?;
-    let learner = island::fresh(&genesis, &settings, &options.place, &dataset)?;
-    folder.create(&genesis, &settings, text.as_deref())?;
+    let learner = island::fresh(&genesis, &settings, &options.island, &dataset)?;
+    folder.create(&genesis, &settings, tokenizer.as_ref())?;
     Ok(learner)
 }
 
@@ -157,7 +152,7 @@ fn resume(options: &TrainOptions, folder: &Folder) -> Result<Learner, Failure> {
     let field = options.text.field.as_deref().or(settings.field.as_deref());
     let tokenizer = folder.tokenizer(&genesis)?;
     let dataset = island::dataset(folder, &genesis, tokenizer, data, field)?;
-    let mut learner = island::fresh(&genesis, &settings, &options.place, &dataset)?;
+    let mut learner = island::fresh(&genesis, &settings, &options.island, &dataset)?;
     if let Some(checkpoint) = folder.checkpoint() {
         learner.restore(&checkpoint)?;
     }
@@ -207,15 +202,17 @@ fn genesis(options: &TrainOptions) -> Result<Genesis, Failure> {
     Ok(genesis)
 }
 
-/// The tokenizer that the options name, with the text of its file.
-fn tokenizer(options: &TrainOptions) -> Result<Option<(Tokenizer, String)>, Failure> {
+/// The tokenizer that the options name; none if that is the one for bytes.
+fn tokenizer(options: &TrainOptions, genesis: &Genesis) -> Result<Option<TokenizerFiles>, Failure> {
+    let named = &genesis.data.tokenizer;
     match options.tokenizer.as_deref() {
-        None | Some(BYTE) => Ok(None),
+        None | Some(BYTE) if named == BYTE => Ok(None),
+        None | Some(BYTE) => Err(Failure::new(format!("the genesis has the tokenizer {named}"))
+            .hint("give its file with --tokenizer")),
         Some(path) => {
-            let path = Path::new(path);
-            let tokenizer = Tokenizer::from_file(path)?;
-            let text = std::fs::read_to_string(path).map_err(Failure::file(path))?;
-            Ok(Some((tokenizer, text)))
+            let files = TokenizerFiles::read(Path::new(path))?;
+            files.check(&genesis.data)?;
+            Ok(Some(files))
         }
     }
 }
@@ -233,14 +230,14 @@ fn stop_on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
             )]
             std::process::exit(130);
         }
-        eprintln!("saving; press Ctrl-C again to stop at once");
+        // Below the bar, which would be drawn over it.
+        let below = if std::io::stderr().is_terminal() { "\n" } else { "" };
+        eprintln!("{below}saving; press Ctrl-C again to stop at once");
     };
     ctrlc::set_handler(handler).map_err(|error| Failure::new(error.to_string()))?;
     Ok(stop)
 }
 
-/// The built-in corpus.
-const GENERATED: &str = "generated";
 /// Highest learning rate of a lone island: small models on few tokens like it high.
 const LEARNING_RATE: f32 = 3e-3;
 /// Tokens over which a lone island's learning rate falls: a quarter of an hour of `nano`.

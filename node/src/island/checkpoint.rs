@@ -20,7 +20,7 @@ use super::layout::Layout;
 
 /// How far an island is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Place {
+pub(super) struct Position {
     pub(super) steps: u64,
     pub(super) tokens: u64,
     pub(super) cursor: Cursor,
@@ -31,7 +31,7 @@ pub(super) struct Place {
 struct Manifest {
     version: u32,
     run: String,
-    place: Place,
+    position: Position,
     /// Steps that each tensor's moments have seen, in name order.
     moment_steps: Vec<u64>,
     /// For each file, the hash of its bytes.
@@ -44,7 +44,7 @@ pub(super) fn write(
     genesis: &Genesis,
     layout: &Layout,
     state: &State,
-    place: &Place,
+    position: &Position,
 ) -> Result<(), IslandError> {
     let Moments { first, second, steps } = &state.moments;
     let mut files = Vec::new();
@@ -57,7 +57,7 @@ pub(super) fn write(
     }
     let run = genesis.run_id().to_hex();
     let manifest =
-        Manifest { version: VERSION, run, place: *place, moment_steps: steps.clone(), files };
+        Manifest { version: VERSION, run, position: *position, moment_steps: steps.clone(), files };
     let text = serde_json::to_vec_pretty(&manifest).expect("a manifest is plain data");
     write_file(&into.join(MANIFEST), &text)
 }
@@ -67,7 +67,7 @@ pub(super) fn read(
     from: &Path,
     genesis: &Genesis,
     layout: &Layout,
-) -> Result<(State, Place), IslandError> {
+) -> Result<(State, Position), IslandError> {
     let path = from.join(MANIFEST);
     let manifest: Manifest = serde_json::from_slice(&read_file(&path)?)
         .map_err(|error| refuse(&path, format!("not a checkpoint: {error}")))?;
@@ -93,7 +93,7 @@ pub(super) fn read(
     let parameters = load(PARAMETERS)?;
     let moments =
         Moments { first: load(FIRST)?, second: load(SECOND)?, steps: manifest.moment_steps };
-    Ok((State { parameters, moments }, manifest.place))
+    Ok((State { parameters, moments }, manifest.position))
 }
 
 fn encode(layout: &Layout, values: &[f32]) -> Result<Vec<u8>, IslandError> {

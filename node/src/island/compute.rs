@@ -246,9 +246,7 @@ impl OnDevice {
     fn state(&self) -> Result<State, IslandError> {
         let layout = self.model.layout();
         let mut parameters = vec![0.0; layout.elements()];
-        for fragment in 0..layout.fragments() {
-            let fragment = FragmentId(u16::try_from(fragment).expect("a u16 of fragments"));
-            let place = range(layout, fragment)?;
+        for (fragment, place) in layout.fragments() {
             self.model.read(fragment, &mut parameters[place])?;
         }
         let [first, second] = self.model.moments()?;
@@ -257,9 +255,8 @@ impl OnDevice {
     }
 
     fn restore(&mut self, state: &State) -> Result<(), IslandError> {
-        for fragment in 0..self.model.layout().fragments() {
-            let fragment = FragmentId(u16::try_from(fragment).expect("a u16 of fragments"));
-            let place = range(self.model.layout(), fragment)?;
+        let fragments: Vec<_> = self.model.layout().fragments().collect();
+        for (fragment, place) in fragments {
             self.model.write(fragment, &state.parameters[place])?;
         }
         let steps = state.moments.steps.iter().copied().max().unwrap_or(0);

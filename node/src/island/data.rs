@@ -20,8 +20,8 @@ use std::path::Path;
 pub use error::DataError;
 pub use feed::{Cursor, Feed};
 pub use held_out::HeldOut;
-pub use source::{Progress, Source};
-pub use tokenizer::Tokenizer;
+pub use source::{GENERATED, Progress, Source};
+pub use tokenizer::{Tokenizer, TokenizerFiles};
 
 use generated::Generated;
 use token_file::TokenFile;

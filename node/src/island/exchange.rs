@@ -38,6 +38,11 @@ impl Exchange {
         Ok(Self { codec, accounts })
     }
 
+    /// The accounts of an island that comes back with them.
+    pub fn resume(accounts: Vec<Account>, codec: Codec) -> Self {
+        Self { codec, accounts }
+    }
+
     /// One fragment's account.
     pub fn account(&self, fragment: FragmentId) -> Option<&Account> {
         self.accounts.get(fragment.index())

@@ -20,7 +20,3 @@ const CONFIG: &str = "config.json";
 const WEIGHTS: &str = "model.safetensors";
 /// Which file has which weight, where there are several.
 const WEIGHTS_INDEX: &str = "model.safetensors.index.json";
-/// How text becomes tokens.
-const TOKENIZER: &str = "tokenizer.json";
-/// What `transformers` needs to know about the tokenizer.
-const TOKENIZER_CONFIG: &str = "tokenizer_config.json";

@@ -61,9 +61,9 @@ impl Layout {
         self.fragments.get(id.index()).cloned()
     }
 
-    /// Number of fragments.
-    pub fn fragments(&self) -> usize {
-        self.fragments.len()
+    /// All fragments and where they lie.
+    pub fn fragments(&self) -> impl Iterator<Item = (FragmentId, Range<usize>)> {
+        (0..).map(FragmentId).zip(self.fragments.iter().cloned())
     }
 
     /// Number of parameters.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use atoll_protocol::genesis::Genesis;
 use atoll_protocol::id::{FragmentId, NodeId};
 
-use super::checkpoint::{self, Place};
+use super::checkpoint::{self, Position};
 use super::compute::Compute;
 use super::cpu::optimiser::settings::Settings;
 use super::data::{Dataset, Feed, HeldOut};
@@ -111,10 +111,10 @@ impl Learner {
     }
 
     /// Takes parameters and moments of a checkpoint, but begins the data anew.
-    pub fn restore_without_place(&mut self, from: &Path) -> Result<(), IslandError> {
-        let (state, place) = checkpoint::read(from, &self.genesis, &self.layout)?;
+    pub fn restore_without_position(&mut self, from: &Path) -> Result<(), IslandError> {
+        let (state, position) = checkpoint::read(from, &self.genesis, &self.layout)?;
         self.compute.restore(state)?;
-        (self.steps, self.tokens) = (place.steps, place.tokens);
+        (self.steps, self.tokens) = (position.steps, position.tokens);
         Ok(())
     }
 }
@@ -174,19 +174,20 @@ impl Island for Learner {
     }
 
     fn save(&mut self, into: &Path) -> Result<(), IslandError> {
-        let place = Place { steps: self.steps, tokens: self.tokens, cursor: self.feed.cursor() };
-        checkpoint::write(into, &self.genesis, &self.layout, &self.compute.state()?, &place)
+        let position =
+            Position { steps: self.steps, tokens: self.tokens, cursor: self.feed.cursor() };
+        checkpoint::write(into, &self.genesis, &self.layout, &self.compute.state()?, &position)
     }
 
     fn restore(&mut self, from: &Path) -> Result<(), IslandError> {
-        let (state, place) = checkpoint::read(from, &self.genesis, &self.layout)?;
+        let (state, position) = checkpoint::read(from, &self.genesis, &self.layout)?;
         let before = self.feed.cursor();
-        self.feed.seek(place.cursor)?;
+        self.feed.seek(position.cursor)?;
         if let Err(error) = self.compute.restore(state) {
             self.feed.seek(before)?;
             return Err(error);
         }
-        (self.steps, self.tokens) = (place.steps, place.tokens);
+        (self.steps, self.tokens) = (position.steps, position.tokens);
         Ok(())
     }
 }

@@ -158,6 +158,7 @@ impl Room {
             trains: true,
             resumed: Vec::new(),
             lost: BTreeSet::new(),
+            signed: Vec::new(),
             planted: Planted::default(),
         };
         let engine = Engine::new(config, records.clone(), self.now);

@@ -48,6 +48,7 @@ impl World {
                     trains: state.plan.trains,
                     resumed: resumed.unwrap_or_default(),
                     lost: state.disk.missing(),
+                    signed: Vec::new(),
                     planted: self.shared.planted,
                 };
                 Mind::Engine(Box::new(Engine::new(config, state.disk.records().to_vec(), local)))

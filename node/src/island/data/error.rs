@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use atoll_protocol::id::ContentId;
+
 /// Why data cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
@@ -53,6 +55,16 @@ pub enum DataError {
         path: PathBuf,
         /// What the tokenizers library said.
         reason: String,
+    },
+    /// A tokenizer, but not the one that the run's genesis names.
+    #[error("{path}: not the run's tokenizer: its hash is {found}, the genesis has {expected}")]
+    OtherTokenizer {
+        /// Which file.
+        path: PathBuf,
+        /// What the file hashes to.
+        found: ContentId,
+        /// What the genesis says.
+        expected: ContentId,
     },
     /// The tokenizer cannot do with a text.
     #[error("the tokenizer cannot encode the text: {reason}")]
@@ -120,6 +132,9 @@ impl DataError {
             Self::NoField { .. } => "name the field that holds the text",
             Self::Tokenizer { .. } | Self::Encode { .. } => {
                 "use the tokenizer.json of a Hugging Face model, or the tokenizer `byte`"
+            }
+            Self::OtherTokenizer { .. } => {
+                "use the very tokenizer.json the run began with, byte for byte"
             }
             Self::Vocabulary { .. } => {
                 "use the model's own tokenizer, or a model with a larger vocabulary"

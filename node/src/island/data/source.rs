@@ -48,7 +48,7 @@ pub struct Progress {
 }
 
 /// What the built-in corpus is called.
-const GENERATED: &str = "generated";
+pub const GENERATED: &str = "generated";
 
 #[cfg(test)]
 mod tests {

@@ -1,12 +1,14 @@
 //! How text becomes tokens, and tokens text.
 
 mod decoder;
+mod files;
 
 use std::path::Path;
 
 use serde_json::Value;
 
 pub use decoder::Decoder;
+pub use files::{TOKENIZER, TOKENIZER_CONFIG, TokenizerFiles};
 
 use super::DataError;
 
@@ -35,10 +37,7 @@ impl Tokenizer {
     /// Reads a `tokenizer.json`. A `tokenizer_config.json` beside it says which token ends a
     /// text; without one, the usual names are tried.
     pub fn from_file(path: &Path) -> Result<Self, DataError> {
-        let bytes = std::fs::read(path).map_err(DataError::file(path))?;
-        let config = std::fs::read(path.with_file_name("tokenizer_config.json")).ok();
-        let refused = |reason: String| DataError::Tokenizer { path: path.to_owned(), reason };
-        Self::from_json(&bytes, config.as_deref()).map_err(refused)
+        TokenizerFiles::read(path)?.tokenizer()
     }
 
     /// How many tokens it has: one more than the highest id.
@@ -212,18 +211,7 @@ mod tests {
         assert!(Tokenizer::byte().check_fits(255).is_err());
     }
 
-    #[test]
-    fn what_is_no_tokenizer_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("tokenizer.json");
-        assert!(matches!(Tokenizer::from_file(&path), Err(DataError::Missing { .. })));
-        std::fs::write(&path, "{}").unwrap();
-        assert!(matches!(Tokenizer::from_file(&path), Err(DataError::Tokenizer { .. })));
-        std::fs::write(&path, SMALL).unwrap();
-        assert_eq!(Tokenizer::from_file(&path).unwrap().vocab(), 10);
-    }
-
-    const SMALL: &str = r#"{
+    pub(super) const SMALL: &str = r#"{
         "version": "1.0",
         "truncation": { "direction": "Right", "max_length": 3, "strategy": "LongestFirst",
             "stride": 0 },

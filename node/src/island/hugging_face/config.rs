@@ -6,6 +6,7 @@ use atoll_protocol::genesis::{Genesis, Model};
 use serde_json::{Value, json};
 
 use super::error::HuggingFaceError;
+use crate::island::shape::Shape;
 
 /// The model that a `config.json` describes; `path` is where it was read.
 pub(super) fn read(path: &Path, text: &str) -> Result<Model, HuggingFaceError> {
@@ -43,38 +44,24 @@ pub(super) fn check(path: &Path, model: Model) -> Result<(), HuggingFaceError> {
 
 /// The `config.json` of `model`; none if it has no such form.
 pub(super) fn write(model: &Model) -> Option<Value> {
-    let Model::Llama {
-        vocab,
-        width,
-        layers,
-        heads,
-        kv_heads,
-        hidden,
-        context,
-        tied,
-        rope_theta,
-        norm_epsilon,
-    } = *model
-    else {
-        return None;
-    };
+    let shape = Shape::of(model)?;
     // Newer releases of transformers read `rope_parameters`, older ones `rope_theta`. Special
     // tokens are none: Llama's default ids would be ordinary bytes here.
     Some(json!({
         "architectures": [ARCHITECTURE],
         "model_type": "llama",
-        "vocab_size": vocab,
-        "hidden_size": width,
-        "num_hidden_layers": layers,
-        "num_attention_heads": heads,
-        "num_key_value_heads": kv_heads,
-        "head_dim": width.checked_div(heads),
-        "intermediate_size": hidden,
-        "max_position_embeddings": context,
-        "tie_word_embeddings": tied,
-        "rope_theta": decimal(rope_theta),
-        "rope_parameters": { "rope_type": "default", "rope_theta": decimal(rope_theta) },
-        "rms_norm_eps": decimal(norm_epsilon),
+        "vocab_size": shape.vocab,
+        "hidden_size": shape.width,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+        "head_dim": shape.head_width(),
+        "intermediate_size": shape.hidden,
+        "max_position_embeddings": shape.context,
+        "tie_word_embeddings": shape.tied,
+        "rope_theta": decimal(shape.rope_theta),
+        "rope_parameters": { "rope_type": "default", "rope_theta": decimal(shape.rope_theta) },
+        "rms_norm_eps": decimal(shape.norm_epsilon),
         "hidden_act": "silu",
         "attention_bias": false,
         "mlp_bias": false,

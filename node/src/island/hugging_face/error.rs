@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use atoll_protocol::genesis::GenesisError;
 
+use crate::island::data::DataError;
 use crate::island::device::DeviceError;
 
 /// Why a model cannot be read or written.
@@ -147,6 +148,9 @@ pub enum HuggingFaceError {
     /// A tokenizer's file would take the place of the model's own.
     #[error("{0} cannot be copied as a tokenizer's file: the model writes that name itself")]
     TokenizerName(PathBuf),
+    /// The model's tokenizer cannot be read.
+    #[error("{0}\nhint: {hint}", hint = .0.hint())]
+    Tokenizer(#[from] DataError),
     /// A GGUF file that cannot be read.
     #[error("{path}: {source}")]
     Gguf {

@@ -11,7 +11,8 @@ use safetensors::tensor::TensorView;
 use serde_json::{Value, json};
 
 use super::error::HuggingFaceError;
-use super::{CONFIG, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, byte_tokenizer, config};
+use super::{CONFIG, WEIGHTS, byte_tokenizer, config};
+use crate::island::data::tokenizer::{TOKENIZER, TOKENIZER_CONFIG};
 use crate::island::layout::Layout;
 
 /// The tokenizer that goes with an exported model.

@@ -7,6 +7,7 @@ use atoll_protocol::genesis::{Model, TensorSpec};
 use super::config;
 use super::error::HuggingFaceError;
 use super::import::{Imported, refuse, sides};
+use crate::island::data::TokenizerFiles;
 use crate::island::device::DeviceError;
 use crate::island::device::gguf::GgufFile;
 
@@ -20,7 +21,12 @@ pub(super) fn import(path: &Path) -> Result<Imported, HuggingFaceError> {
     for spec in &specs {
         tensors.push(source.tensor(&model, spec)?);
     }
-    Ok(Imported { model, tensors, tokenizer: source.file.tokenizer().ok() })
+    let tokenizer = source.file.tokenizer().ok().map(|json| TokenizerFiles {
+        path: path.to_owned(),
+        json,
+        config: None,
+    });
+    Ok(Imported { model, tensors, tokenizer })
 }
 
 struct Source<'a> {

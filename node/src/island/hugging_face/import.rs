@@ -6,7 +6,9 @@ use atoll_protocol::genesis::{Model, TensorSpec};
 
 use super::error::HuggingFaceError;
 use super::weights::Weights;
-use super::{CONFIG, TOKENIZER, config, gguf};
+use super::{CONFIG, config, gguf};
+use crate::island::data::TokenizerFiles;
+use crate::island::data::tokenizer::TOKENIZER;
 use crate::island::layout::Layout;
 
 /// A model that was read, whole and checked.
@@ -16,8 +18,8 @@ pub struct Imported {
     pub model: Model,
     /// Values of the model's tensors, in the order of [`Model::tensors`], which is by name.
     pub tensors: Vec<Vec<f32>>,
-    /// How text becomes tokens: the text of a `tokenizer.json`, if there is one.
-    pub tokenizer: Option<String>,
+    /// How text becomes tokens, if it came along.
+    pub tokenizer: Option<TokenizerFiles>,
 }
 
 impl Imported {
@@ -56,7 +58,8 @@ pub fn import(path: &Path) -> Result<Imported, HuggingFaceError> {
     let tensors = specs.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     check_head(&weights, &specs, &tensors)?;
     let tokenizer = path.join(TOKENIZER);
-    let tokenizer = if tokenizer.is_file() { Some(read_text(&tokenizer)?) } else { None };
+    let tokenizer =
+        if tokenizer.is_file() { Some(TokenizerFiles::read(&tokenizer)?) } else { None };
     Ok(Imported { model, tensors, tokenizer })
 }
 

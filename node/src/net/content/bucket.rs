@@ -124,8 +124,8 @@ mod tests {
         // The first waits for its time; the second asked later and waits for its turn.
         let bucket = Bucket::new(Some(RATE_MIN));
         bucket.take(1000).await;
-        let (first, second) = (bucket.take(1), bucket.take(1));
-        tokio::pin!(first, second);
+        let (mut first, second) = (Box::pin(bucket.take(1)), bucket.take(1));
+        tokio::pin!(second);
         assert!(futures::poll!(first.as_mut()).is_pending());
         assert!(futures::poll!(second.as_mut()).is_pending());
         drop(first);

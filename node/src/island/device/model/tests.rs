@@ -37,8 +37,7 @@ fn model(tied: bool) -> (DeviceModel, Vec<f32>) {
 }
 
 fn fragments(model: &DeviceModel) -> Vec<FragmentId> {
-    let count = u16::try_from(model.layout().fragments()).unwrap();
-    (0..count).map(FragmentId).collect()
+    model.layout().fragments().map(|(fragment, _)| fragment).collect()
 }
 
 fn set_all(model: &mut DeviceModel, parameters: &[f32]) {

@@ -79,7 +79,7 @@ fn what_was_exported_is_imported() {
         let (_folder, path, model, parameters) = Folder::with_model(&format!("whole-{tied}"), tied);
         let imported = import(&path).unwrap();
         assert_eq!(imported.model, model);
-        assert!(imported.tokenizer.as_ref().unwrap().contains("ByteLevel"));
+        assert!(imported.tokenizer.as_ref().unwrap().json.contains("ByteLevel"));
         let layout = Layout::new(&Genesis::new("tiny", model));
         assert_eq!(imported.into_parameters(&layout).unwrap(), parameters);
     }

@@ -8,8 +8,8 @@ use atoll_node::island::Step;
 use atoll_node::island::learner::Learner;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Progress of a training session.
-pub(crate) struct Progress {
+/// A training session, as it is shown.
+pub(crate) struct Session {
     bar: Option<ProgressBar>,
     minutes: Option<f64>,
     steps: Option<u64>,
@@ -22,7 +22,7 @@ pub(crate) struct Progress {
     smooth: Option<f32>,
 }
 
-impl Progress {
+impl Session {
     pub(crate) fn new(
         learner: &Learner,
         minutes: Option<f64>,
@@ -37,7 +37,8 @@ impl Progress {
             genesis.data.sequence,
             learner.steps()
         );
-        let bar = std::io::stderr().is_terminal().then(|| bar(learner, minutes, steps));
+        let limited = minutes.is_some() || steps.is_some();
+        let bar = std::io::stderr().is_terminal().then(|| bar(limited));
         let now = Instant::now();
         Self {
             bar,
@@ -63,33 +64,30 @@ impl Progress {
         }
         self.told = Instant::now();
         let speed = self.tokens(learner) as f64 / self.began.elapsed().as_secs_f64();
-        let text = format!(
-            "step {}  loss {smooth:.4}  held-out {:.4}  {speed:.0} tokens/s  rate {rate:.1e}",
-            learner.steps(),
-            self.held_out
-        );
+        let elapsed = duration(self.began.elapsed());
+        let left = self.left(learner).map(|left| format!("{} left", duration(left)));
+        let text = numbers(smooth, speed, self.held_out, learner.steps());
         match &self.bar {
             Some(bar) => {
+                bar.set_message(format!("{}  {text}", left.unwrap_or(elapsed)));
                 bar.set_position(self.position(learner));
-                bar.set_message(text);
             }
-            None => eprintln!(
-                "{:6.0} s  {text}{}",
-                self.began.elapsed().as_secs_f64(),
-                self.left(learner)
-            ),
+            None => {
+                let left = left.map(|left| format!("  {left}")).unwrap_or_default();
+                eprintln!("{elapsed:>6}  {text}  rate {rate:.1e}{left}");
+            }
         }
     }
 
     /// The held-out loss was measured.
-    pub(crate) fn evaluated(&mut self, _learner: &Learner, loss: f64) {
+    pub(crate) fn evaluated(&mut self, loss: f64) {
         self.held_out = loss;
     }
 
     /// Nothing more will come.
     pub(crate) fn finish(&mut self) {
         if let Some(bar) = &self.bar {
-            bar.finish();
+            bar.finish_and_clear();
         }
     }
 
@@ -110,8 +108,10 @@ impl Progress {
         let passes = learner.passes().map(|it| format!(", {it:.1} passes through the text"));
         eprintln!(
             "held-out loss {:.4} -> {loss:.4} in {seconds:.0} s, {} steps, {tokens} tokens, \
-             {speed:.0} tokens/s{}\nsaved in {dir}\nnext: atoll sample --dir {dir}, atoll train \
-             --resume --dir {dir}, atoll export --dir {dir} FOLDER",
+             {speed:.0} tokens/s{}\nsaved in {dir}\n\
+             next: atoll sample --dir {dir}\n      \
+             atoll train --resume --dir {dir}\n      \
+             atoll export --dir {dir} FOLDER",
             self.first_loss,
             learner.steps() - self.first_steps,
             passes.unwrap_or_default(),
@@ -123,47 +123,76 @@ impl Progress {
         learner.tokens() - self.first_tokens
     }
 
-    /// Tenths of a second, or steps, whichever the session is measured in.
+    /// How much of the bar is full: the share of the limit that will be reached first.
     fn position(&self, learner: &Learner) -> u64 {
-        match (self.minutes, self.steps) {
-            (None, Some(_)) => learner.steps() - self.first_steps,
-            _ => tenths(self.began.elapsed().as_secs_f64()),
-        }
+        let elapsed = self.began.elapsed();
+        let Some(left) = self.left(learner) else { return 0 };
+        let share = elapsed.as_secs_f64() / (elapsed + left).as_secs_f64().max(f64::EPSILON);
+        Duration::try_from_secs_f64(share * BAR_LENGTH as f64).map_or(0, |it| it.as_secs())
     }
 
-    fn left(&self, learner: &Learner) -> String {
+    /// The time until the first limit is reached; none without limits.
+    fn left(&self, learner: &Learner) -> Option<Duration> {
         let elapsed = self.began.elapsed().as_secs_f64();
         let done = (learner.steps() - self.first_steps).max(1);
         let by_time = self.minutes.map(|it| (it * 60.0 - elapsed).max(0.0));
         let by_steps =
             self.steps.map(|it| it.saturating_sub(learner.steps()) as f64 * elapsed / done as f64);
-        match (by_time, by_steps) {
-            (Some(a), Some(b)) => format!("  {:.0} s left", a.min(b)),
-            (Some(left), None) | (None, Some(left)) => format!("  {left:.0} s left"),
-            (None, None) => String::new(),
-        }
+        let left = by_time.into_iter().chain(by_steps).reduce(f64::min)?;
+        Some(Duration::try_from_secs_f64(left).unwrap_or(Duration::MAX / 2))
     }
 }
 
-fn bar(learner: &Learner, minutes: Option<f64>, steps: Option<u64>) -> ProgressBar {
-    let (bar, template) = match (minutes, steps) {
-        (Some(minutes), _) => {
-            (ProgressBar::new(tenths(minutes * 60.0)), "{bar:24} {eta:>4} left  {msg}")
-        }
-        (None, Some(steps)) => {
-            let left = steps.saturating_sub(learner.steps());
-            (ProgressBar::new(left), "{bar:24} {eta:>4} left  {msg}")
-        }
-        (None, None) => (ProgressBar::new_spinner(), "{spinner} {elapsed}  {msg}"),
+/// A message that is too long for the terminal is cut, so a bar is never more than one line.
+fn bar(limited: bool) -> ProgressBar {
+    let (bar, template) = if limited {
+        (ProgressBar::new(BAR_LENGTH), "{bar:8} {wide_msg}")
+    } else {
+        (ProgressBar::new_spinner(), "{spinner} {wide_msg}")
     };
     bar.with_style(ProgressStyle::with_template(template).expect("a template of known fields"))
 }
 
-fn tenths(seconds: f64) -> u64 {
-    Duration::try_from_secs_f64(seconds * 10.0).map_or(0, |it| it.as_secs())
+/// What is worth knowing about a step, the most important first.
+fn numbers(loss: f32, speed: f64, held_out: f64, steps: u64) -> String {
+    format!("loss {loss:.3}  {speed:.0} tokens/s  held-out {held_out:.3}  step {steps}")
+}
+
+/// Two numbers at most: `42s`, `3m07s`, `2h05m`, `3d04h`.
+fn duration(it: Duration) -> String {
+    let seconds = it.as_secs();
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, _) => format!("{minutes}m{:02}s", seconds % 60),
+        (0, ..) => format!("{hours}h{:02}m", minutes % 60),
+        _ => format!("{days}d{:02}h", hours % 24),
+    }
 }
 
 /// Weight of a step's loss in the mean that is shown: about the last twenty count.
 const SMOOTHING: f32 = 0.05;
 const BAR_EVERY: Duration = Duration::from_millis(200);
 const LINE_EVERY: Duration = Duration::from_secs(5);
+/// Parts into which a bar is divided.
+const BAR_LENGTH: u64 = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_fits_eighty_columns() {
+        let left = duration(Duration::from_secs(86_399));
+        let text = format!("{left} left  {}", numbers(12.345, 999_999.0, 12.345, 999_999));
+        assert!("######## ".len() + text.len() <= 80, "{text}");
+    }
+
+    #[test]
+    fn durations_are_short() {
+        let cases = [(0, "0s"), (59, "59s"), (187, "3m07s"), (7_500, "2h05m"), (273_600, "3d04h")];
+        for (seconds, text) in cases {
+            assert_eq!(duration(Duration::from_secs(seconds)), text);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! `atoll run`: a node, until somebody stops it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use atoll_node::config::Config;
+use atoll_node::driver::{Driver, Ending, Plan};
+use atoll_node::identity::Identity;
+use atoll_node::island::Island;
+use atoll_node::island::cpu::optimiser::settings::Settings as Optimiser;
+use atoll_node::island::host::Effort;
+use atoll_node::island::layout::Layout;
+use atoll_node::island::learner::{Choices, Learner};
+use atoll_node::net::NetConfig;
+use atoll_node::observe::{Clock, Event, EventLog, Observer, Server, Status, logging};
+use atoll_node::store::{Store, StoreError};
+use atoll_node::ticket::Ticket;
+use atoll_protocol::genesis::Genesis;
+use atoll_protocol::id::NodeId;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+use super::failure::Failure;
+use super::folder::Folder;
+use super::home::{Home, RunFolder};
+use super::island;
+use crate::cli::swarm::{RunOptions, SwarmOptions};
+
+pub(crate) fn run(options: &RunOptions) -> Result<(), Failure> {
+    let config = Config::load(options.swarm.config.clone())?;
+    if options.swarm.print_config {
+        super::say(&config.to_toml());
+        return Ok(());
+    }
+    let identity = Identity::load_or_create(&config.home)?;
+    let folder = Home::new(&config.home).find(options.run.as_deref())?;
+    take_part(&config, &identity, &folder, &options.swarm)
+}
+
+/// Runs a node in its folder until it leaves.
+pub(super) fn take_part(
+    config: &Config,
+    identity: &Identity,
+    folder: &RunFolder,
+    options: &SwarmOptions,
+) -> Result<(), Failure> {
+    let effort = effort(options)?;
+    logging::start(config.log, config.log_level)?;
+    let observer = Observer::new(
+        Clock::system(),
+        Some(EventLog::open(&folder.path).map_err(Failure::file(&folder.path))?),
+    );
+    let store = open(&folder.path, &observer)?;
+    store.set_budget(config.max_disk.map(|size| size.bytes()));
+    let ticket = folder.ticket()?;
+    let island = if options.watch_only {
+        None
+    } else {
+        Some(learner(config, &folder.genesis, identity.node(), &store)?)
+    };
+    let runtime = runtime()?;
+    let outcome = runtime.block_on(async {
+        let (server, requests) = Server::start(config.http, &folder.path, observer.clone()).await?;
+        let plan = Plan {
+            key: identity.key(),
+            net: net(config, identity, &folder.genesis, &ticket, &store),
+            store,
+            island,
+            effort,
+            evaluate_every: Duration::from_secs_f64(options.evaluate_every.clamp(0.5, 86_400.0)),
+            observer: observer.clone(),
+            requests,
+        };
+        let (driver, leave) = Driver::start(plan)?;
+        let telling = tokio::spawn(tell_ticket(observer, ticket));
+        let outcome = live(driver, leave).await;
+        telling.abort();
+        server.stop().await;
+        outcome
+    });
+    // A second Ctrl-C does not wait for whatever is still under way.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// Prints a ticket that leads to this very node, once it knows where it is.
+async fn tell_ticket(observer: Observer, ticket: Ticket) {
+    let mut watch = observer.watch();
+    let located = |status: &Option<Arc<Status>>| {
+        status.as_ref().is_some_and(|status| status.uptime_s >= 2 && !status.addresses.is_empty())
+    };
+    let Ok(status) = watch.wait_for(located).await.map(|status| status.clone()) else { return };
+    let mut peers = status.map(|status| status.addresses.clone()).unwrap_or_default();
+    if peers.iter().any(|address| !is_loopback(address)) {
+        peers.retain(|address| !is_loopback(address));
+    }
+    peers.truncate(TICKET_ADDRESSES_MAX);
+    if let Ok(text) = (Ticket { peers, invite: None, ..ticket }).encode() {
+        eprintln!("others join with: atoll join TICKET");
+        super::say(&text);
+    }
+}
+
+fn is_loopback(address: &str) -> bool {
+    address.starts_with("/ip4/127.") || address.starts_with("/ip6/::1/")
+}
+
+async fn live(driver: Driver, leave: mpsc::Sender<()>) -> Result<(), Failure> {
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(signals)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(signals)?;
+    let node = driver.run();
+    tokio::pin!(node);
+    let mut asked = false;
+    loop {
+        tokio::select! {
+            ending = &mut node => return explain(ending),
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        if asked {
+            return Ok(());
+        }
+        asked = true;
+        // A driver that takes nothing any more has ended.
+        let _ = leave.try_send(());
+    }
+}
+
+fn explain(ending: Ending) -> Result<(), Failure> {
+    match ending {
+        Ending::Left => Ok(()),
+        Ending::SameKey => Err(Failure::new("another node runs with the same key")
+            .hint("stop it first, or give this one a folder of its own with --home")),
+        Ending::Island => Err(Failure::new("the island cannot go on; what it learned is kept")
+            .hint("the lines above say why; `atoll run` goes on from the last checkpoint")),
+    }
+}
+
+/// Opens the store. A damaged database is put aside: the swarm has what was in it.
+fn open(folder: &Path, observer: &Observer) -> Result<Store, Failure> {
+    match Store::open(folder) {
+        Err(error @ StoreError::Corrupt { .. }) => {
+            let kept = Store::repair(folder)?;
+            let kept = kept.map(|path| format!(" and kept as {}", path.display()));
+            observer.event(Event::Recovered {
+                what: format!("{error}; it was put aside{}", kept.unwrap_or_default()),
+            });
+            Ok(Store::open(folder)?)
+        }
+        other => Ok(other?),
+    }
+}
+
+/// The island of this node, with the run's initial parameters.
+pub(super) fn learner(
+    config: &Config,
+    genesis: &Genesis,
+    node: NodeId,
+    store: &Store,
+) -> Result<Box<dyn Island>, Failure> {
+    let data = config.data.clone().unwrap_or_else(|| genesis.data.corpus.clone());
+    let folder = Folder::new(store.folder());
+    let tokenizer = folder.tokenizer(genesis)?;
+    let dataset = island::dataset(&folder, genesis, tokenizer, &data, config.field.as_deref())?;
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let choices = Choices {
+        device: config.device.resolve()?,
+        threads: config.threads.unwrap_or(cores),
+        optimiser: Optimiser::default(),
+        accumulate: 1,
+    };
+    let parameters = Layout::new(genesis).initial(genesis);
+    Ok(Box::new(Learner::new(genesis, &node, &dataset, &choices, parameters)?))
+}
+
+fn net(
+    config: &Config,
+    identity: &Identity,
+    genesis: &Genesis,
+    ticket: &Ticket,
+    store: &Store,
+) -> NetConfig {
+    let merged = |one: &[String], other: &[String]| {
+        let mut all: Vec<String> = one.iter().chain(other).cloned().collect();
+        all.sort();
+        all.dedup();
+        all
+    };
+    NetConfig {
+        key: identity.key(),
+        run: genesis.run_id(),
+        genesis: Arc::from(genesis.to_bytes()),
+        listen: config.listen.clone(),
+        external: config.external.clone(),
+        bootstrap: merged(&config.bootstrap, &ticket.bootstrap),
+        peers: merged(&store.peers(), &ticket.peers),
+        mdns: config.mdns,
+        upnp: config.upnp,
+        max_upload: config.max_upload.map(|rate| rate.bytes()),
+        max_download: config.max_download.map(|rate| rate.bytes()),
+        upload_slots: UPLOAD_SLOTS,
+    }
+}
+
+fn effort(options: &SwarmOptions) -> Result<Effort, Failure> {
+    match (options.effort, options.step_ms) {
+        (Some(share), _) if !(0.01..=1.0).contains(&share) => {
+            Err(Failure::new(format!("--effort {share}: between 0.01 and 1")))
+        }
+        (Some(share), _) => Ok(Effort::Share(share)),
+        (None, Some(step)) => Ok(Effort::Step(Duration::from_millis(step))),
+        (None, None) => Ok(Effort::Full),
+    }
+}
+
+pub(super) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(RUNTIME_THREADS)
+        .max_blocking_threads(BLOCKING_THREADS)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(format!("no threads for the network: {error}")))
+}
+
+fn signals(error: std::io::Error) -> Failure {
+    Failure::new(format!("signals cannot be heard: {error}"))
+}
+
+/// Peers that this node uploads to at once.
+const UPLOAD_SLOTS: usize = 8;
+/// Addresses in the ticket of a running node: enough for every way to it, few enough to paste.
+const TICKET_ADDRESSES_MAX: usize = 6;
+/// Threads of the network and the driver; training has its own.
+const RUNTIME_THREADS: usize = 2;
+/// Threads for the disk, folds and hashes.
+const BLOCKING_THREADS: usize = 8;

@@ -1,0 +1,207 @@
+//! The island's side of the driver: what it is asked for, and what it tells.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use atoll_protocol::engine::Input;
+use atoll_protocol::id::{ContentId, FragmentId};
+
+use super::part::Done;
+use super::{Driver, Ending};
+use crate::island::host::{Adoption, Errand, Host, Told};
+use crate::observe::Event;
+
+/// What the island was asked for and has not answered.
+#[derive(Debug)]
+pub(super) struct Errands {
+    host: Host,
+    /// Errands that the island's queue had no room for.
+    waiting: VecDeque<Errand>,
+    /// Captures and adoptions under way.
+    open: usize,
+    /// For each fragment whose captured payload is being stored: steps and tokens since.
+    storing: Vec<Option<(u32, u64)>>,
+}
+
+impl Errands {
+    pub(super) fn new(host: Host, fragments: usize) -> Self {
+        Self { host, waiting: VecDeque::new(), open: 0, storing: vec![None; fragments] }
+    }
+
+    pub(super) fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Whether nothing is under way that a checkpoint could cut in two.
+    pub(super) fn is_idle(&self) -> bool {
+        self.open == 0 && self.waiting.is_empty() && self.storing.iter().all(Option::is_none)
+    }
+
+    pub(super) fn ask(&mut self, errand: Errand) {
+        if matches!(errand, Errand::Capture(_) | Errand::Adopt(_)) {
+            self.open += 1;
+        }
+        self.waiting.push_back(errand);
+        self.flush();
+    }
+
+    /// Passes on what there is room for.
+    pub(super) fn flush(&mut self) {
+        while let Some(errand) = self.waiting.pop_front() {
+            if let Err(errand) = self.host.ask(errand) {
+                self.waiting.push_front(errand);
+                return;
+            }
+        }
+    }
+}
+
+impl Driver {
+    /// Passes on an adoption, or says at once that it is done if nothing trains here.
+    pub(super) fn adopt(
+        &mut self,
+        fragment: FragmentId,
+        version: u32,
+        pending: &[ContentId],
+        reissued: &[ContentId],
+        known: Option<(Arc<[f32]>, u64)>,
+    ) {
+        let Some((head, captures)) = known else { return };
+        if self.errands.is_none() {
+            self.input(Input::Adopted { fragment, version });
+            return;
+        }
+        let pending = self.own_payloads(pending);
+        let reissued = self.own_payloads(reissued);
+        let adoption = Adoption { fragment, version, head, pending, reissued, captures };
+        if let Some(errands) = &mut self.errands {
+            errands.ask(Errand::Adopt(Box::new(adoption)));
+        }
+    }
+
+    /// Own payloads, from memory or from the disk. One that is gone from both is left out: the
+    /// engine was told of what the disk has lost when it started.
+    fn own_payloads(&self, ids: &[ContentId]) -> Vec<Arc<[u8]>> {
+        let find = |id: &ContentId| {
+            self.own.get(id).cloned().or_else(|| {
+                let read = tokio::task::block_in_place(|| self.store.content(id));
+                match read {
+                    Ok(Some(bytes)) => Some(bytes.into()),
+                    Ok(None) => {
+                        self.warn(format!("own payload {id} is gone"), "");
+                        None
+                    }
+                    Err(error) => {
+                        self.warn(error.to_string(), error.hint().unwrap_or_default());
+                        None
+                    }
+                }
+            })
+        };
+        ids.iter().filter_map(find).collect()
+    }
+
+    /// The island tells.
+    pub(super) fn told(&mut self, told: Told) {
+        match told {
+            Told::Stepped { steps, tokens, step_ms, loss } => {
+                self.training.stepped(steps, tokens, step_ms, loss);
+                if let Some(errands) = &mut self.errands {
+                    for since in errands.storing.iter_mut().flatten() {
+                        since.0 += steps;
+                        since.1 += u64::from(steps) * tokens;
+                    }
+                }
+                for _ in 0..steps {
+                    self.input(Input::Stepped { tokens, step_ms });
+                }
+            }
+            Told::Captured { fragment, payload } => {
+                if let Some(errands) = &mut self.errands {
+                    errands.open -= 1;
+                    errands.storing[fragment.index()] = Some((0, 0));
+                }
+                self.store_payload(fragment, payload);
+            }
+            Told::Adopted { fragment, version } => {
+                if let Some(errands) = &mut self.errands {
+                    errands.open -= 1;
+                }
+                self.input(Input::Adopted { fragment, version });
+            }
+            Told::Evaluated { loss, took } => {
+                self.training.evaluated(loss, took);
+                let step = self.training.step();
+                self.observer.event(Event::HeldOut { step, loss: Some(loss) });
+            }
+            Told::Failed(error) => {
+                self.warn(format!("the island cannot go on: {error}"), "");
+                self.ending = Some(Ending::Island);
+            }
+        }
+        if let Some(errands) = &mut self.errands {
+            errands.flush();
+        }
+    }
+
+    pub(super) fn store_payload(&self, fragment: FragmentId, payload: Arc<[u8]>) {
+        let (store, done) = (self.store.clone(), self.done.clone());
+        tokio::task::spawn_blocking(move || {
+            let outcome = store.put(&payload);
+            // The driver may have ended.
+            let _ = done.blocking_send(Done::Stored { fragment, payload, outcome });
+        });
+    }
+
+    /// An own payload is on disk: the engine may speak of it.
+    pub(super) fn payload_stored(
+        &mut self,
+        fragment: FragmentId,
+        id: ContentId,
+        payload: Arc<[u8]>,
+    ) {
+        let Some(errands) = &mut self.errands else { return };
+        let (steps_since, tokens_since) =
+            errands.storing[fragment.index()].take().unwrap_or_default();
+        let payload_bytes = u32::try_from(payload.len()).expect("payloads are below 4 GiB");
+        self.own.insert(id, payload);
+        self.parts[fragment.index()].captures += 1;
+        self.input(Input::Captured {
+            fragment,
+            payload: id,
+            payload_bytes,
+            steps_since,
+            tokens_since,
+        });
+    }
+
+    /// Lets the island step once its node takes part, or at once if it trained before.
+    pub(super) fn wake_island(&mut self) {
+        let ready = self.is_caught_up() || self.training.resumed;
+        let may = ready && !self.quiet && self.leaving.is_none() && self.ending.is_none();
+        if let Some(host) = self.host()
+            && may
+            && !host.pace().is_going()
+        {
+            host.pace().go();
+            self.training.going();
+        }
+    }
+
+    pub(super) fn pause_island(&mut self) {
+        if let Some(host) = self.host() {
+            host.pace().halt();
+            self.training.halted();
+        }
+    }
+
+    pub(super) fn evaluate_if_due(&mut self) {
+        let going = self.host().is_some_and(|host| host.pace().is_going());
+        if going && self.training.evaluation_is_due() {
+            self.training.evaluating();
+            if let Some(errands) = &mut self.errands {
+                errands.ask(Errand::Evaluate);
+            }
+        }
+    }
+}

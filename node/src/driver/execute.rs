@@ -1,0 +1,247 @@
+//! One output, one effect.
+
+use std::time::{Duration, Instant};
+
+use atoll_protocol::engine::{FetchOutcome, Input, Output, Record, Report};
+use atoll_protocol::id::{ContentId, FragmentId, NodeId, Version};
+
+use super::part::{self, Broken, Done, Folded, Job};
+use super::{Driver, Ending, Task};
+use crate::island::host::Errand;
+use crate::observe::Event;
+use crate::store::StoreError;
+
+/// A change of the store that holds back whatever follows it.
+#[derive(Clone, Debug)]
+pub(super) struct Write {
+    change: Change,
+    /// When to try again, if it failed.
+    again: Option<Instant>,
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    Persist(Vec<Record>),
+    Prune { fragment: FragmentId, through: Version, own_through: Version, payloads: Vec<ContentId> },
+}
+
+impl Driver {
+    pub(super) fn execute(&mut self, task: Task) {
+        match task.output {
+            Output::Persist(record) => self.persist(record),
+            Output::Publish(bytes) => self.net.publish(bytes),
+            Output::Send { to, bytes } => self.net.send(to, bytes),
+            Output::Judge { receipt, verdict } => self.net.judge(receipt, verdict),
+            Output::Penalise { node, fault } => {
+                let penalty = fault.penalty();
+                self.observer.event(Event::Fault { node, fault, penalty });
+                self.net.penalise(node, penalty);
+            }
+            Output::Fetch { content, from, bytes_max } => {
+                let mut others = self.engine.holders(&content);
+                others.retain(|node| *node != from);
+                self.net.fetch(content, from, others, u64::from(bytes_max));
+            }
+            Output::Check { payload, fragment } => self.check(payload, fragment),
+            Output::Capture { fragment } => {
+                if let Some(errands) = &mut self.errands {
+                    errands.ask(Errand::Capture(fragment));
+                }
+            }
+            Output::Materialise { fragment, cuts } => {
+                self.enqueue(fragment, Job::Materialise(cuts));
+            }
+            Output::Stabilise { fragment, version } => {
+                self.enqueue(fragment, Job::Stabilise(version));
+            }
+            Output::Install { fragment, content } => self.enqueue(fragment, Job::Install(content)),
+            Output::Adopt { fragment, version, pending, reissued } => {
+                self.adopt(fragment, version, &pending, &reissued, task.known);
+            }
+            Output::Prune { fragment, through, own_through, payloads } => {
+                payloads.iter().for_each(|payload| drop(self.own.remove(payload)));
+                self.write(Change::Prune { fragment, through, own_through, payloads });
+            }
+            Output::Report(report) => self.report(report),
+        }
+    }
+
+    /// Writes a record, and all records that follow at once, in one go.
+    fn persist(&mut self, record: Record) {
+        let mut records = vec![record];
+        while let Some(Task { output: Output::Persist(_), .. }) = self.outputs.front()
+            && let Some(Task { output: Output::Persist(record), .. }) = self.outputs.pop_front()
+        {
+            records.push(record);
+        }
+        self.write(Change::Persist(records));
+    }
+
+    fn write(&mut self, change: Change) {
+        let (store, done, own) = (self.store.clone(), self.done.clone(), self.engine.node());
+        let change = self.write.insert(Write { change, again: None }).change.clone();
+        tokio::task::spawn_blocking(move || {
+            let outcome = match &change {
+                Change::Persist(records) => store.persist(own, records),
+                Change::Prune { fragment, through, own_through, payloads } => {
+                    store.prune(own, *fragment, *through, *own_through, payloads)
+                }
+            };
+            // The driver may have ended.
+            let _ = done.blocking_send(Done::Written(outcome));
+        });
+    }
+
+    /// Tries again what failed for want of room.
+    pub(super) fn retry(&mut self) {
+        if let Some(Write { change, again: Some(again) }) = &self.write
+            && Instant::now() >= *again
+        {
+            let change = change.clone();
+            self.write(change);
+        }
+        for part in &mut self.parts {
+            part.work(&self.store, &self.done);
+        }
+        self.fetch_rechecks();
+    }
+
+    fn check(&mut self, payload: ContentId, fragment: FragmentId) {
+        let map = self.genesis.fragment_map();
+        let Some(shape) = map.fragment(fragment).cloned() else { return };
+        let (store, done, genesis) = (self.store.clone(), self.done.clone(), self.genesis.clone());
+        tokio::task::spawn_blocking(move || {
+            let outcome = part::check(&store, &genesis, &shape, &payload);
+            // The driver may have ended.
+            let _ = done.blocking_send(Done::Checked { payload, fragment, outcome });
+        });
+    }
+
+    fn enqueue(&mut self, fragment: FragmentId, job: Job) {
+        if let Some(part) = self.parts.get_mut(fragment.index()) {
+            part.enqueue(job);
+            part.work(&self.store, &self.done);
+        }
+    }
+
+    /// A blocking thread is done.
+    pub(super) fn done(&mut self, done: Done) {
+        match done {
+            Done::Folded { fragment, fold, outcome } => {
+                self.parts[fragment.index()].ended(fold, &outcome);
+                self.folded(fragment, outcome);
+                self.parts[fragment.index()].work(&self.store, &self.done);
+            }
+            Done::Checked { payload, fragment, outcome } => match outcome {
+                Ok(outcome) => self.input(Input::Checked { payload, fragment, outcome }),
+                Err(reason) => self.unreadable(payload, fragment, &reason),
+            },
+            Done::Stored { fragment, payload, outcome } => match outcome {
+                Ok(id) => self.payload_stored(fragment, id, payload),
+                Err(error) => {
+                    self.trouble(&error);
+                    let (store, done) = (self.store.clone(), self.done.clone());
+                    tokio::spawn(async move {
+                        tokio::time::sleep(AGAIN).await;
+                        let again = move || {
+                            let outcome = store.put(&payload);
+                            let _ = done.blocking_send(Done::Stored { fragment, payload, outcome });
+                        };
+                        tokio::task::spawn_blocking(again);
+                    });
+                }
+            },
+            Done::Written(outcome) => match outcome {
+                Ok(()) => self.write = None,
+                Err(error) => {
+                    self.trouble(&error);
+                    if let Some(write) = &mut self.write {
+                        write.again = Some(Instant::now() + AGAIN);
+                    }
+                }
+            },
+            Done::Folder { folder, reply } => self.folder_is_there(folder, reply),
+            Done::Placed(placed) => self.placed(placed),
+        }
+    }
+
+    fn folded(&mut self, fragment: FragmentId, outcome: Result<Folded, Broken>) {
+        match outcome {
+            Ok(folded) => {
+                self.input(folded.input);
+                self.serving.set(self.servable());
+                self.tell_swarm_tokens();
+            }
+            Err(Broken::Missing(missing)) => {
+                let what = format!("payload {missing} is gone or broken: fetching it again");
+                self.observer.event(Event::Recovered { what });
+                self.input(Input::Failed { fragment, missing });
+            }
+            Err(Broken::Disk(job, error)) => {
+                self.trouble(&error);
+                self.parts[fragment.index()].put_back(job);
+            }
+            Err(Broken::Impossible(error)) => {
+                self.warn(format!("fragment {fragment}: {error}"), "please report this");
+            }
+        }
+    }
+
+    /// A payload that was stored cannot be read back: it is fetched and checked again. It is
+    /// not the author's fault, and to leave it out would leave this node with other bits.
+    fn unreadable(&mut self, payload: ContentId, fragment: FragmentId, reason: &str) {
+        self.observer.event(Event::Recovered { what: format!("{reason}: fetching it again") });
+        self.rechecks.insert(payload, fragment);
+    }
+
+    /// Asks anyone for what could not be read back.
+    fn fetch_rechecks(&mut self) {
+        if self.rechecks.is_empty() || self.rechecked.elapsed() < AGAIN {
+            return;
+        }
+        self.rechecked = Instant::now();
+        let peers = self.engine.peer_views().into_iter().filter(|peer| peer.connected);
+        let mut holders: Vec<NodeId> = peers.map(|peer| peer.node).collect();
+        let Some(from) = holders.pop() else { return };
+        for payload in self.rechecks.keys() {
+            self.net.fetch(*payload, from, holders.clone(), u64::from(u32::MAX));
+        }
+    }
+
+    /// A fetch has ended. True if it was the driver's own.
+    pub(super) fn fetched_again(&mut self, content: ContentId, outcome: FetchOutcome) -> bool {
+        let Some(fragment) = self.rechecks.get(&content).copied() else { return false };
+        if outcome == FetchOutcome::Stored {
+            self.rechecks.remove(&content);
+            self.check(content, fragment);
+        }
+        true
+    }
+
+    /// The disk would not: says so, and it is tried again.
+    fn trouble(&mut self, error: &StoreError) {
+        self.warn(error.to_string(), error.hint().unwrap_or_default());
+    }
+
+    fn report(&mut self, report: Report) {
+        if matches!(report, Report::SameKey) && self.started.elapsed() < SAME_KEY_WITHIN {
+            self.ending = Some(Ending::SameKey);
+        }
+        if matches!(report, Report::Standing(_)) {
+            self.serving.set(self.servable());
+        }
+        self.observer.event(report);
+    }
+
+    /// The learning rate follows the tokens that the swarm has merged.
+    pub(super) fn tell_swarm_tokens(&self) {
+        if let Some(host) = self.host() {
+            host.pace().merged(self.swarm_tokens());
+        }
+    }
+}
+
+/// How long to wait before the disk is tried again.
+const AGAIN: Duration = Duration::from_secs(2);
+/// A node that meets its own key so soon after its start is the second one, and goes.
+const SAME_KEY_WITHIN: Duration = Duration::from_secs(60);
