@@ -12,24 +12,59 @@ fn version_and_help_say_what_it_is() {
     assert_eq!(stdout(&version), format!("atoll {}\n", env!("CARGO_PKG_VERSION")));
     let help = atoll(&["--help"]);
     assert!(help.status.success());
-    assert!(stdout(&help).contains("no network yet"), "{}", stdout(&help));
-    assert!(stdout(&help).contains("cargo testnet up"));
+    for task in ["new", "run", "join", "status", "invite", "train"] {
+        assert!(stdout(&help).contains(&format!("\n  {task} ")), "{task}: {}", stdout(&help));
+    }
 }
 
 #[test]
-fn without_a_task_it_refuses_with_a_hint() {
+fn without_a_task_it_says_what_there_is() {
     let output = atoll(&[]);
     assert_eq!(output.status.code(), Some(2));
     assert!(output.stdout.is_empty());
-    assert!(stderr(&output).contains("no network yet"));
-    assert!(stderr(&output).contains("cargo testnet up"));
+    assert!(stderr(&output).contains("atoll join"), "{}", stderr(&output));
 }
 
 #[test]
 fn an_unknown_task_is_refused() {
-    let output = atoll(&["join", "run"]);
+    let output = atoll(&["dance"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("join"));
+    assert!(stderr(&output).contains("dance"));
+}
+
+#[test]
+fn a_wrong_ticket_changes_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path().join("home");
+    for (ticket, wrong) in [("hello", "is not a ticket"), ("atoll1abcdef", "checksum")] {
+        let output = atoll(&["join", ticket, "--home", home.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains(wrong), "{}", stderr(&output));
+        assert!(stderr(&output).contains("\nhint: "), "{}", stderr(&output));
+        assert!(!home.exists(), "a ticket that is none made a folder");
+    }
+}
+
+#[test]
+fn a_folder_without_a_run_is_named() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().to_str().unwrap();
+    let output = atoll(&["run", "--home", folder]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains(folder), "{}", stderr(&output));
+    assert!(stderr(&output).contains("atoll new"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_damaged_genesis_is_named() {
+    let home = tempfile::tempdir().unwrap();
+    let run = home.path().join("runs/0123456789abcdef");
+    std::fs::create_dir_all(&run).unwrap();
+    std::fs::write(run.join("genesis.bin"), b"nonsense").unwrap();
+    let output = atoll(&["run", "--home", home.path().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("genesis.bin"), "{}", stderr(&output));
+    assert_eq!(std::fs::read(run.join("genesis.bin")).unwrap(), b"nonsense");
 }
 
 #[test]
