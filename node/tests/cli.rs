@@ -22,7 +22,7 @@ fn without_a_task_it_says_what_there_is() {
     let output = atoll(&[]);
     assert_eq!(output.status.code(), Some(2));
     assert!(output.stdout.is_empty());
-    assert!(stderr(&output).contains("atoll join"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("join"), "{}", stderr(&output));
 }
 
 #[test]
