@@ -8,8 +8,7 @@ use libp2p::{
     relay, rendezvous, tcp, yamux,
 };
 
-use crate::cli::Settings;
-use crate::policy;
+use crate::{cli::Settings, policy};
 
 /// Those that refuse come first: what they refuse costs the others nothing.
 #[derive(NetworkBehaviour)]
@@ -34,10 +33,11 @@ fn behaviour(key: &Keypair, settings: &Settings) -> Behaviour {
         // What nodes may know is among the external addresses.
         .with_hide_listen_addrs(true);
     let mut routing = kad::Config::new(StreamProtocol::new(KAD_PROTOCOL));
-    // It tells who is where; records and providers are taken from nobody.
-    routing.set_record_filtering(kad::StoreInserts::FilterBoth);
     routing.set_periodic_bootstrap_interval(None);
-    let mut kad = kad::Behaviour::with_config(peer, kad::store::MemoryStore::new(peer), routing);
+    // It tells who is where and in which run; the library bounds that. It keeps nothing else.
+    let store = kad::store::MemoryStoreConfig { max_records: 0, ..Default::default() };
+    let store = kad::store::MemoryStore::with_config(peer, store);
+    let mut kad = kad::Behaviour::with_config(peer, store, routing);
     kad.set_mode(Some(kad::Mode::Server));
     Behaviour {
         connections: connection_limits::Behaviour::new(policy::connections(settings)),

@@ -6,6 +6,8 @@
 #[path = "support/party.rs"]
 mod party;
 
+use std::collections::HashSet;
+
 use libp2p::swarm::SwarmEvent;
 use libp2p::{Multiaddr, PeerId, identify, kad, rendezvous};
 
@@ -65,6 +67,34 @@ async fn nodes_are_in_the_routing_table() {
         found = peers.into_iter().find(|peer| peer.peer_id == sought);
     }
     assert!(!found.unwrap().addrs.is_empty());
+    host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_routing_table_tells_who_is_in_a_run_and_holds_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Host::start(folder.path(), &[]).await;
+    let (mut one, mut other) = (Guest::new().await, Guest::new().await);
+    for guest in [&mut one, &mut other] {
+        guest.meet(&host.tcp).await;
+        let (server, address) = (host.peer, host.tcp.clone());
+        guest.ask(move |swarm| swarm.behaviour_mut().kad.add_address(&server, address)).await;
+    }
+    let key = || kad::RecordKey::new(&RUN);
+    other.ask(move |swarm| swarm.behaviour_mut().kad.start_providing(key()).unwrap()).await;
+    // Providing is not confirmed, so it is asked for until it has arrived.
+    let mut providers = HashSet::new();
+    while !providers.contains(&other.peer) {
+        one.ask(move |swarm| swarm.behaviour_mut().kad.get_providers(key())).await;
+        providers = one.wait(found_providers).await;
+    }
+    let record = kad::Record::new(key(), vec![1]);
+    let server = host.peer;
+    one.ask(move |swarm| {
+        swarm.behaviour_mut().kad.put_record_to(record, [server].into_iter(), kad::Quorum::One)
+    })
+    .await;
+    assert!(!one.wait(record_stored).await);
     host.stop().await;
 }
 
@@ -176,6 +206,29 @@ fn closest_peers(event: SwarmEvent<SpeechEvent>) -> Option<Vec<kad::PeerInfo>> {
             step,
             ..
         })) if step.last => Some(found.map_or_else(|_| Vec::new(), |found| found.peers)),
+        _ => None,
+    }
+}
+
+fn found_providers(event: SwarmEvent<SpeechEvent>) -> Option<HashSet<PeerId>> {
+    match event {
+        SwarmEvent::Behaviour(SpeechEvent::Kad(kad::Event::OutboundQueryProgressed {
+            result: kad::QueryResult::GetProviders(found),
+            ..
+        })) => Some(match found.unwrap() {
+            kad::GetProvidersOk::FoundProviders { providers, .. } => providers,
+            kad::GetProvidersOk::FinishedWithNoAdditionalRecord { .. } => HashSet::new(),
+        }),
+        _ => None,
+    }
+}
+
+fn record_stored(event: SwarmEvent<SpeechEvent>) -> Option<bool> {
+    match event {
+        SwarmEvent::Behaviour(SpeechEvent::Kad(kad::Event::OutboundQueryProgressed {
+            result: kad::QueryResult::PutRecord(stored),
+            ..
+        })) => Some(stored.is_ok()),
         _ => None,
     }
 }
