@@ -32,12 +32,16 @@ pub(super) struct Seen {
     pub(super) node: Option<String>,
     /// The last status.
     pub(super) status: Option<Status>,
+    /// Its own loss, averaged over the last seconds, and when that was so.
+    loss: Option<(f64, f64)>,
     /// When it measured its held-out loss, and what it was.
     pub(super) held_out: Vec<(f64, f64)>,
     /// Contributions it signed.
     pub(super) contributions: u64,
     /// How far they came, by round.
     pub(super) receipts: BTreeMap<String, Receipt>,
+    /// For each fragment, the version up to which all peers agreed.
+    stable: BTreeMap<u64, u64>,
     /// How it ended before it was asked to.
     pub(super) ended: Option<String>,
 }
@@ -49,9 +53,35 @@ impl Seen {
         (share / self.speed.max(f64::EPSILON)).min(1.0)
     }
 
-    /// Contributions that every peer has merged.
+    /// Its own loss over the last seconds.
+    pub(super) fn loss(&self) -> Option<f64> {
+        self.loss.map(|(_, loss)| loss)
+    }
+
+    /// Contributions that every peer has merged: by their receipts, or because their round is
+    /// stable, after which no receipt comes.
     pub(super) fn merged_by_all(&self) -> u64 {
-        self.receipts.values().filter(|it| it.of > 0 && it.merged_by >= it.of).count() as u64
+        let merged = self.receipts.values().filter(|receipt| {
+            let by_all = receipt.of > 0 && receipt.merged_by >= receipt.of;
+            let stable = parts(&receipt.round).is_some_and(|(fragment, number)| {
+                self.stable.get(&fragment).is_some_and(|version| number <= *version)
+            });
+            by_all || stable
+        });
+        merged.count() as u64
+    }
+
+    fn status(&mut self, at: f64, status: Status) {
+        self.node = Some(status.node.clone());
+        for receipt in &status.receipts {
+            self.receipts.insert(receipt.round.clone(), receipt.clone());
+        }
+        if let Some(last) = status.loss.last {
+            let (before, smooth) = self.loss.unwrap_or((at, last));
+            let weight = 1.0 - (-(at - before) / SMOOTH_OVER).exp();
+            self.loss = Some((at, smooth + (last - smooth) * weight));
+        }
+        self.status = Some(status);
     }
 }
 
@@ -71,13 +101,10 @@ impl Recording {
     }
 
     /// An island says where it stands.
-    pub(super) fn status(&mut self, island: usize, status: Status) {
-        let Some(seen) = self.islands.get_mut(island) else { return };
-        seen.node = Some(status.node.clone());
-        for receipt in &status.receipts {
-            seen.receipts.insert(receipt.round.clone(), receipt.clone());
+    pub(super) fn status(&mut self, at: f64, island: usize, status: Status) {
+        if let Some(seen) = self.islands.get_mut(island) {
+            seen.status(at, status);
         }
-        seen.status = Some(status);
     }
 
     /// A line of an island's event log.
@@ -96,6 +123,10 @@ impl Recording {
             "admitted" => round.or_default().authors.extend(author),
             // All islands close it; the first one is worth a line.
             "closed" if std::mem::replace(&mut round.or_default().closed, true) => return,
+            "stable" if event["forced"] != true => {
+                let version = event["version"].as_u64().unwrap_or(0);
+                seen.stable.insert(event["fragment"].as_u64().unwrap_or(0), version);
+            }
             "held_out" => seen.held_out.extend(event["loss"].as_f64().map(|loss| (at, loss))),
             "receipt" => {
                 if let Ok(receipt) = serde_json::from_value::<Receipt>(event.clone()) {
@@ -105,7 +136,11 @@ impl Recording {
             _ => {}
         }
         let nodes: Vec<Option<String>> = self.islands.iter().map(|it| it.node.clone()).collect();
-        if let Some((words, weight)) = happening::words(event, &nodes) {
+        if let Some((words, mut weight)) = happening::words(event, &nodes) {
+            // Who joins connects once to ask for the genesis, and then again.
+            if text("event") == "peer_down" && !self.has_met(event["node"].as_str()) {
+                weight = Weight::Usual;
+            }
             self.note(at, Some(island), words, weight);
         }
     }
@@ -147,7 +182,7 @@ impl Recording {
 
     /// The mean of the islands' own losses.
     pub(super) fn loss(&self) -> Option<f64> {
-        mean(self.statuses().filter_map(|it| it.loss.smoothed))
+        mean(self.islands.iter().filter_map(Seen::loss))
     }
 
     /// Tokens that all islands trained.
@@ -193,12 +228,24 @@ impl Recording {
         mean(self.islands.iter().map(Seen::training_share)).unwrap_or(0.0)
     }
 
+    /// Whether this node is an island that has taken part.
+    fn has_met(&self, node: Option<&str>) -> bool {
+        let mut seen = self.islands.iter().filter(|it| it.node.as_deref() == node);
+        seen.any(|it| it.status.as_ref().is_some_and(Status::is_caught_up))
+    }
+
     /// Rounds that have closed, and in how many of them island `index` took part.
     pub(super) fn participation(&self, index: usize) -> (u64, u64) {
         let closed = self.rounds.values().filter(|it| it.closed);
         let within = closed.clone().filter(|it| it.authors.contains(&index)).count() as u64;
         (within, closed.count() as u64)
     }
+}
+
+/// The fragment and the number of a round such as `f3/r41`.
+fn parts(round: &str) -> Option<(u64, u64)> {
+    let (fragment, number) = round.strip_prefix('f')?.split_once("/r")?;
+    Some((fragment.parse().ok()?, number.parse().ok()?))
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
@@ -209,6 +256,8 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 /// Enough for a smooth curve.
 const FRAMES: f64 = 400.0;
 const FRAME_EVERY_MIN: f64 = 0.5;
+/// Seconds over which an island's own loss is averaged.
+const SMOOTH_OVER: f64 = 3.0;
 
 #[cfg(test)]
 pub(super) mod example {
@@ -229,7 +278,7 @@ pub(super) mod example {
                 status.training.tokens = u64::from(moment) * 2048;
                 status.bytes.content.up = u64::from(moment) * 40_000;
                 let node = status.node.clone();
-                recording.status(island.into(), status);
+                recording.status(at, island.into(), status);
                 if moment % 20 == u32::from(island) {
                     let event = json!({ "event": "held_out", "step": 2 * moment, "loss": loss });
                     recording.event(at, island.into(), &event);
@@ -263,8 +312,8 @@ mod tests {
     #[test]
     fn a_round_is_told_once_and_counts_once() {
         let mut recording = Recording::new([1.0, 1.0], 60.0);
-        recording.status(0, status(1, 3, 2.0));
-        recording.status(1, status(2, 3, 2.0));
+        recording.status(0.0, 0, status(1, 3, 2.0));
+        recording.status(0.0, 1, status(2, 3, 2.0));
         let closed = json!({ "event": "closed", "round": "f0/r1", "have": 2 });
         recording.event(1.0, 0, &json!({ "event": "contributed", "round": "f0/r1" }));
         let admitted = json!({ "event": "admitted", "round": "f0/r1", "author": "02".repeat(32) });
@@ -278,11 +327,48 @@ mod tests {
     }
 
     #[test]
+    fn a_stable_round_is_merged_by_all() {
+        let mut recording = Recording::new([1.0], 60.0);
+        for (round, merged_by) in [("f0/r1", 2), ("f1/r1", 2), ("f1/r2", 3), ("f1/r3", 1)] {
+            let event =
+                json!({ "event": "receipt", "round": round, "merged_by": merged_by, "of": 3 });
+            recording.event(1.0, 0, &event);
+        }
+        assert_eq!(recording.islands[0].merged_by_all(), 1);
+        let stable = json!({ "event": "stable", "fragment": 0, "version": 1, "forced": false });
+        recording.event(2.0, 0, &stable);
+        let forced = json!({ "event": "stable", "fragment": 1, "version": 3, "forced": true });
+        recording.event(2.0, 0, &forced);
+        assert_eq!(recording.islands[0].merged_by_all(), 2);
+    }
+
+    #[test]
+    fn only_an_island_that_took_part_can_be_lost() {
+        let mut recording = Recording::new([1.0, 1.0], 60.0);
+        let down = json!({ "event": "peer_down", "node": "02".repeat(32) });
+        recording.event(1.0, 0, &down);
+        recording.status(2.0, 1, status(2, 3, 2.0));
+        recording.event(3.0, 0, &down);
+        let weights: Vec<Weight> = recording.happenings.iter().map(|it| it.weight).collect();
+        assert_eq!(weights, [Weight::Usual, Weight::Notable]);
+    }
+
+    #[test]
+    fn a_loss_is_averaged_over_seconds() {
+        let mut recording = Recording::new([1.0], 60.0);
+        recording.status(0.0, 0, status(1, 3, 4.0));
+        recording.status(0.1, 0, status(1, 3, 1.0));
+        assert!(recording.loss().unwrap() > 3.8);
+        recording.status(60.0, 0, status(1, 3, 1.0));
+        assert!(recording.loss().unwrap() < 1.01);
+    }
+
+    #[test]
     fn means_and_sums_are_over_the_islands() {
         let mut recording = Recording::new([1.0, 0.5], 60.0);
         assert_eq!((recording.loss(), recording.held_out()), (None, None));
-        recording.status(0, status(1, 3, 2.0));
-        recording.status(1, status(2, 3, 4.0));
+        recording.status(0.0, 0, status(1, 3, 2.0));
+        recording.status(0.0, 1, status(2, 3, 4.0));
         assert_eq!(recording.loss(), Some(3.0));
         for (at, island, loss) in [(9.0, 0, 5.0), (8.0, 1, 6.0), (10.0, 1, 3.0)] {
             recording.event(at, island, &json!({ "event": "held_out", "loss": loss }));

@@ -193,7 +193,7 @@ impl Island {
 
 fn record(stage: &mut Stage, at: f64, island: usize, news: News) {
     match news {
-        News::Status(status) => stage.recording.status(island, *status),
+        News::Status(status) => stage.recording.status(at, island, *status),
         News::Event(event) => stage.recording.event(at, island, &event),
     }
 }

@@ -11,65 +11,60 @@ pub(super) fn all(page: &Page<'_>) -> Vec<(&'static str, &'static str, String)> 
     vec![
         (
             "Loss over time",
-            "Held-out loss of the swarm (the mean of what each island measured last), every \
-             measurement as a dot, each island's own training loss faint; dashed is where one \
-             island alone ended after as many steps.",
-            over_time(page).svg(),
+            "The islands' own losses on text that they see for the first time, and their mean. Dots \
+             are losses on held-out text: small ones as an island measured them, the large one for \
+             the model that all agreed on. Dashed is where one island alone ended after as many \
+             steps.",
+            over_time(page).html(),
         ),
         (
             "Loss over tokens",
             "The same over the tokens that all islands together trained.",
-            over(page, "tokens of all islands", |it| it.tokens as f64, units::rate).svg(),
+            over(page, "tokens of all islands", |it| it.tokens as f64, units::rate).html(),
         ),
         (
             "Loss over bytes",
             "And over the bytes that all islands together sent.",
-            over(page, "bytes sent by all islands", |it| it.bytes_up as f64, bytes).svg(),
+            over(page, "bytes sent by all islands", |it| it.bytes_up as f64, bytes).html(),
         ),
         (
             "Versions",
             "The version of the outer state at each island, averaged over the fragments.",
-            islands(page, |it| (!it.versions.is_empty()).then(|| it.version()), whole).svg(),
+            islands(page, |it| (!it.versions.is_empty()).then(|| it.version()), whole).html(),
         ),
         (
             "Agreement",
             "The share of islands with the same version and the same bits at the same moment, \
              averaged over the fragments; islands are never quite at the same moment until \
              training ends.",
-            agreement(page).svg(),
+            agreement(page).html(),
         ),
         (
             "Participation",
             "Contributions that each island has signed.",
-            islands(page, |it| Some(it.contributions as f64), whole).svg(),
+            islands(page, |it| Some(it.contributions as f64), whole).html(),
         ),
         (
             "Speed",
             "Tokens per second of each island.",
-            islands(page, |it| Some(it.tokens_per_s), units::rate).svg(),
+            islands(page, |it| Some(it.tokens_per_s), units::rate).html(),
         ),
     ]
 }
 
 fn over_time(page: &Page<'_>) -> Chart {
     let recording = page.recording;
-    let mut series: Vec<Series> = Vec::new();
-    for index in 0..recording.islands.len() {
-        let own = of_island(page, index, |it| it.loss);
-        series.push(Series { name: String::new(), ..Series::island(index, Shape::Faint, own) });
-    }
-    for (index, seen) in recording.islands.iter().enumerate() {
-        series.push(Series::island(index, Shape::Dots, seen.held_out.clone()));
-    }
-    series.push(swarm(page, |it| it.at));
+    let mut series: Vec<Series> = (0..recording.islands.len())
+        .map(|index| Series::island(index, Shape::Faint, of_island(page, index, |it| it.loss)))
+        .collect();
+    series.extend(swarm(page, |it| it.at));
     let end = recording.frames.last().map_or(0.0, |it| it.at);
     series.extend(page.outcome.alone.map(|alone| Series {
-        name: "one island alone".into(),
+        name: Some("one island alone".into()),
         colour: ALONE,
         shape: Shape::Dashed,
         points: vec![(0.0, alone.loss), (end, alone.loss)],
     }));
-    series.retain(|it| !it.points.is_empty());
     let wrong = recording.happenings.iter().filter(|it| it.weight == Weight::Wrong);
     Chart {
         x: "minutes",
@@ -88,14 +83,7 @@ fn over(
     of: fn(&Frame) -> f64,
     x_label: fn(f64) -> String,
 ) -> Chart {
-    let own = page.recording.frames.iter().filter_map(|it| Some((of(it), it.loss?)));
-    let own = Series {
-        name: "training loss".into(),
-        colour: OWN,
-        shape: Shape::Faint,
-        points: own.collect(),
-    };
-    let series = vec![own, swarm(page, of)];
+    let series = swarm(page, of);
     Chart { x, x_label, y_label: loss, y_range: None, wide: false, series, marks: Vec::new() }
 }
 
@@ -123,22 +111,37 @@ fn agreement(page: &Page<'_>) -> Chart {
         y_label: |it| format!("{:.0} %", it * 100.0),
         y_range: Some((0.0, 1.0)),
         wide: false,
-        series: vec![Series { name: "islands that agree".into(), colour: SWARM, shape, points }],
+        series: vec![Series { name: None, colour: SWARM, shape, points }],
         marks: Vec::new(),
     }
 }
 
-/// The swarm's held-out loss; its last point is the model that all agreed on.
-fn swarm(page: &Page<'_>, of: fn(&Frame) -> f64) -> Series {
+/// The mean loss of the islands, what they measured on held-out text, and the agreed model.
+fn swarm(page: &Page<'_>, of: fn(&Frame) -> f64) -> Vec<Series> {
     let frames = &page.recording.frames;
-    let measured = frames.iter().filter_map(|it| Some((of(it), it.held_out?)));
-    let last = frames.last().map(of).zip(page.outcome.loss_last);
-    Series {
-        name: "swarm, held out".into(),
-        colour: SWARM,
-        shape: Shape::Line { width: 3 },
-        points: measured.chain(last).collect(),
-    }
+    let mean = frames.iter().filter_map(|it| Some((of(it), it.loss?))).collect();
+    let measured = page.recording.islands.iter().flat_map(|it| &it.held_out);
+    let measured = measured.filter_map(|(at, loss)| {
+        let frame = frames.iter().find(|frame| frame.at >= *at).or(frames.last())?;
+        Some((of(frame), *loss))
+    });
+    let agreed = frames.last().map(of).zip(page.outcome.loss_last);
+    let series = |name: &str, colour, shape, points| {
+        let name = Some(name.to_owned());
+        Series { name, colour, shape, points }
+    };
+    let mut all = vec![
+        series("mean of the islands", SWARM, Shape::Line { width: 3 }, mean),
+        series("held out", HELD_OUT, Shape::Dots { size: 3 }, measured.collect()),
+        series(
+            "agreed model, held out",
+            AGREED,
+            Shape::Dots { size: 6 },
+            agreed.into_iter().collect(),
+        ),
+    ];
+    all.retain(|it| !it.points.is_empty());
+    all
 }
 
 fn of_island(page: &Page<'_>, index: usize, of: fn(&Point) -> Option<f64>) -> Vec<(f64, f64)> {
@@ -159,5 +162,6 @@ fn bytes(bytes: f64) -> String {
 }
 
 const SWARM: (u8, u8, u8) = (11, 114, 133);
-const OWN: (u8, u8, u8) = (92, 107, 122);
+const HELD_OUT: (u8, u8, u8) = (52, 58, 64);
+const AGREED: (u8, u8, u8) = (230, 119, 0);
 const ALONE: (u8, u8, u8) = (201, 42, 42);

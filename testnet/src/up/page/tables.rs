@@ -23,7 +23,7 @@ fn islands(page: &Page<'_>) -> String {
         vec![
             format!("{} <code>{}</code>", name(index), escape(node)),
             format!("{}", seen.speed),
-            units::loss(status.loss.smoothed),
+            units::loss(seen.loss()),
             units::loss(held_out),
             status.training.step.to_string(),
             units::count(status.training.tokens),
@@ -32,7 +32,7 @@ fn islands(page: &Page<'_>) -> String {
             units::bytes(status.bytes.up()),
             units::bytes(status.bytes.down()),
             versions.join(" "),
-            escape(seen.ended.as_deref().unwrap_or("left when asked")),
+            escape(seen.ended.as_deref().unwrap_or("left")),
         ]
     });
     let titles = [
@@ -101,7 +101,8 @@ fn receipts(page: &Page<'_>) -> String {
         ]
     });
     let titles = ["island", "contributions", "with receipt", "merged by every peer", "the newest"];
-    let words = "A receipt tells an island how many peers have merged its contribution.";
+    let words = "A receipt tells an island how many peers have merged its contribution; a round that is \
+                 stable was merged by all.";
     table("Receipts", words, &titles, rows)
 }
 

@@ -55,15 +55,15 @@ mod tests {
     fn all_must_have_the_same_bits() {
         let mut recording = Recording::new([1.0; 3], 60.0);
         assert!(!recording.agrees(), "nobody has said anything");
-        recording.status(0, status(1, 3, 2.0));
-        recording.status(1, status(2, 3, 2.0));
+        recording.status(0.0, 0, status(1, 3, 2.0));
+        recording.status(0.0, 1, status(2, 3, 2.0));
         assert!(!recording.agrees(), "the third is silent");
-        recording.status(2, status(3, 3, 2.0));
+        recording.status(0.0, 2, status(3, 3, 2.0));
         assert!(recording.agrees());
         assert_eq!(recording.agreement_share(), 1.0);
         let mut other = status(3, 3, 2.0);
         other.fragments[1].digest = "ff".repeat(32);
-        recording.status(2, other);
+        recording.status(0.0, 2, other);
         assert!(!recording.agrees());
         let agreement = recording.agreement();
         assert_eq!((agreement[0].count, agreement[1].count, agreement[1].of), (3, 2, 3));

@@ -67,7 +67,7 @@ impl Point {
             step: status.training.step,
             tokens: status.training.tokens,
             tokens_per_s: status.training.tokens_per_s,
-            loss: status.loss.smoothed,
+            loss: seen.loss(),
             held_out: seen.held_out.last().map(|(_, loss)| *loss),
             training_share: seen.training_share(),
             bytes_up: status.bytes.up(),

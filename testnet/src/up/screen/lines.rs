@@ -42,12 +42,7 @@ fn line(recording: &Recording) -> String {
     let agreement = recording.agreement();
     let versions: Vec<String> = agreement.iter().map(|it| it.version.to_string()).collect();
     let least = agreement.iter().map(|it| it.count).min().unwrap_or(0);
-    let losses: Vec<String> = recording
-        .islands
-        .iter()
-        .map(|it| it.status.as_ref().and_then(|it| it.loss.smoothed))
-        .map(units::loss)
-        .collect();
+    let losses: Vec<String> = recording.islands.iter().map(|it| units::loss(it.loss())).collect();
     format!(
         "loss {}  held-out {}  {} tokens/s  versions {} ({least}/{} agree)  training {:.3}  up {}",
         losses.join(" "),

@@ -139,7 +139,7 @@ mod tests {
         for words in [
             "3 islands, nano",
             "2:05 left",
-            "held-out loss",
+            "loss of the swarm",
             "island 1",
             "island 3",
             "5.20 k",

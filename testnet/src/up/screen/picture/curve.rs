@@ -11,15 +11,17 @@ use super::{block, colour};
 use crate::up::recording::Recording;
 use crate::up::units;
 
-/// Each island's own loss as dots, the swarm's held-out loss as a line.
+/// The islands' own losses as dots and their mean as a line; held-out losses as large dots.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, recording: &Recording) {
     let own = recording.islands.iter().enumerate().map(|(index, _)| {
         let points = recording.frames.iter();
         points.filter_map(|it| Some((it.at, it.islands.get(index)?.loss?))).collect()
     });
     let own: Vec<Vec<(f64, f64)>> = own.collect();
+    let mean: Vec<(f64, f64)> =
+        recording.frames.iter().filter_map(|it| Some((it.at, it.loss?))).collect();
     let held_out: Vec<(f64, f64)> =
-        recording.frames.iter().filter_map(|it| Some((it.at, it.held_out?))).collect();
+        recording.islands.iter().flat_map(|it| it.held_out.iter().copied()).collect();
     let losses = own.iter().chain([&held_out]).flatten().map(|(_, loss)| *loss);
     let (low, high) =
         losses.fold((f64::MAX, 0.0_f64), |(low, high), it| (low.min(it), high.max(it)));
@@ -33,18 +35,14 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, recording: &Recording) {
             Dataset::default().marker(Marker::Braille).style(style).data(points)
         })
         .collect();
-    sets.push(
-        Dataset::default()
-            .name("held-out")
-            .marker(Marker::Braille)
-            .graph_type(GraphType::Line)
-            .style(Style::new().fg(Color::White))
-            .data(&held_out),
-    );
+    let line = Dataset::default().marker(Marker::Braille).graph_type(GraphType::Line);
+    sets.push(line.style(Style::new().fg(Color::White)).data(&mean));
+    let dots = Dataset::default().marker(Marker::Dot).style(Style::new().fg(Color::LightRed));
+    sets.push(dots.data(&held_out));
     let dim = Style::new().fg(Color::DarkGray);
     let middle = f64::midpoint(low, high);
     let chart = Chart::new(sets)
-        .block(block("held-out loss of the swarm (line), loss of each island (dots)"))
+        .block(block("loss of the swarm (line) and of each island; held-out loss (•)"))
         .legend_position(None)
         .x_axis(
             Axis::default()

@@ -41,7 +41,7 @@ fn numbers(seen: &Seen, status: &Status) -> Vec<Cell<'static>> {
         _ => "?".to_owned(),
     };
     vec![
-        Cell::from(units::loss(status.loss.smoothed)),
+        Cell::from(units::loss(seen.loss())),
         Cell::from(units::loss(held_out)),
         Cell::from(status.training.step.to_string()),
         Cell::from(units::rate(status.training.tokens_per_s)),
