@@ -91,6 +91,5 @@ fn make_secret(path: &Path) -> io::Result<Vec<u8>> {
     writeln!(file, "{}", HEX.encode(&secret))?;
     file.sync_all()?;
     fs::rename(&temporary, path)?;
-    File::open(folder)?.sync_all()?;
-    Ok(secret)
+    File::open(folder)?.sync_all().map(|()| secret)
 }

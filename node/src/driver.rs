@@ -251,6 +251,10 @@ impl Driver {
                 self.pause_island();
                 "the island steps no more; merging goes on".to_owned()
             }
+            observe::Command::Resume => {
+                self.quiet = false;
+                "the island steps again".to_owned()
+            }
             observe::Command::Leave => {
                 self.leave();
                 "leaving".to_owned()

@@ -129,8 +129,10 @@ pub fn start(
     task.begin(&config)?;
     let serving = tokio::spawn(server.clone().run(incoming));
     tokio::spawn(async move {
-        task.run().await;
+        let left = task.run().await;
         serving.abort();
+        // Whoever asked may have stopped waiting.
+        left.map(|left| left.send(()));
     });
     Ok((NetHandle::new(Shared { inbox, traffic, status, server, fetcher, peers }), events))
 }

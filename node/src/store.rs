@@ -18,6 +18,7 @@ mod folder;
 mod incident;
 mod incoming;
 mod mark;
+mod measured;
 mod payloads;
 mod peers;
 mod position;
@@ -27,6 +28,7 @@ mod signed;
 mod tree;
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -49,19 +51,20 @@ use contents::Contents;
 use folder::Folder;
 use incident::Incidents;
 use incoming::Incoming;
+use measured::Measured;
 use records::Records;
 use signed::Signed;
 
 /// A run's folder, open. Clones are the same store; the last one to go closes it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Store {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     genesis: Genesis,
     log: Mutex<Log>,
+    measured: Measured,
     contents: Contents,
     incoming: Incoming,
     bases: Bases,
@@ -156,11 +159,13 @@ impl Store {
         self.inner.contents.flush(&payloads)?;
         let ours: Vec<_> = headers.into_iter().filter(|header| header.author == own).collect();
         let mut log = self.log();
+        let norms = self.inner.measured.unwritten();
         let undo = log.signed.sign(&ours)?;
-        if let Err(error) = log.records.write(records) {
+        if let Err(error) = log.records.write(records, &norms) {
             log.signed.undo(undo);
             return Err(error);
         }
+        self.inner.measured.written(&norms);
         self.count_records(&log);
         Ok(())
     }
@@ -185,6 +190,7 @@ impl Store {
         log.records.prune(own, fragment, through, own_through, payloads)?;
         self.count_records(&log);
         drop(log);
+        self.inner.measured.forget(payloads);
         // Second: a crash in between leaves files that nothing names, for `sweep`.
         self.inner.contents.remove(payloads, &self.inner.budget)
     }
@@ -225,12 +231,12 @@ impl Store {
 
     /// Notes what a check measured of a content. Durable with the next records.
     pub fn measure(&self, id: &ContentId, norms: &Norms) {
-        self.log().records.measure(*id, norms);
+        self.inner.measured.note(*id, norms);
     }
 
     /// What a check measured of a content; none for one that nobody checked.
     pub fn norms(&self, id: &ContentId) -> Option<Norms> {
-        self.log().records.norms(id).cloned()
+        self.inner.measured.norms(id)
     }
 
     /// Payloads that records of contributions name and that are not here whole. Reads them all.
@@ -244,10 +250,12 @@ impl Store {
         let named: BTreeSet<ContentId> =
             payloads::named(&self.records()?).map(|(id, _)| id).collect();
         let useless = |id: &ContentId| !named.contains(id) && !keep.contains(id);
-        let Inner { contents, incoming, budget, .. } = &*self.inner;
+        let Inner { contents, incoming, measured, budget, .. } = &*self.inner;
         let gone: Vec<ContentId> = contents.ids().into_iter().filter(useless).collect();
         contents.remove(&gone, budget)?;
-        self.log().records.sweep_norms(useless)?;
+        let unmeasured: Vec<ContentId> = measured.ids().into_iter().filter(useless).collect();
+        self.log().records.remove_norms(&unmeasured)?;
+        measured.forget(&unmeasured);
         let partial: Vec<ContentId> = incoming.ids().into_iter().filter(useless).collect();
         partial.iter().try_for_each(|id| incoming.remove(id, budget))?;
         Ok(gone.len() + partial.len())
@@ -317,7 +325,7 @@ impl Store {
     /// Takes a folder in which a run was made.
     fn claim(folder: &Path) -> Result<(Folder, Genesis), StoreError> {
         let missing = || StoreError::NoRun { folder: folder.to_owned() };
-        if !folder.is_dir() {
+        if !Folder::seems_made(folder) {
             return Err(missing());
         }
         let claimed = Folder::claim(folder)?;
@@ -333,6 +341,7 @@ impl Store {
         let incidents = Incidents::default();
         let budget = Budget::default();
         let mut records = Records::open(&folder.records(), &folder.mark(), run)?;
+        let measured = Measured::new(records.norms()?);
         let path = folder.signed();
         let there = path.exists();
         let (signed, kept) = Signed::open(&path, run, || records.rounds())?;
@@ -345,7 +354,8 @@ impl Store {
         let bases = Bases::open(folder.bases(), folder.broken(), &budget)?;
         checkpoint::count(folder.root(), &budget);
         let log = Mutex::new(Log { records, signed });
-        let inner = Inner { genesis, log, contents, incoming, bases, budget, incidents, folder };
+        let inner =
+            Inner { genesis, log, measured, contents, incoming, bases, budget, incidents, folder };
         let store = Self { inner: Arc::new(inner) };
         store.count_records(&store.log());
         Ok(store)
@@ -358,6 +368,18 @@ impl Store {
     fn count_records(&self, log: &Log) {
         let bytes = log.records.bytes() + log.signed.bytes();
         self.inner.budget.count(|used| used.records = bytes);
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Store").field(&self.folder.root()).finish()
     }
 }
 

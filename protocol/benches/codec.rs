@@ -1,7 +1,8 @@
 //! What each codec costs and keeps, on real pseudo-gradients: `cargo bench --bench codec`.
 //!
 //! Speeds are ratios to copying the same 32-bit floats on one thread in the same run, each the
-//! median over rounds in which everything takes its turn.
+//! median over rounds in which everything takes its turn. Both threads are awake when a
+//! measurement begins.
 
 #![expect(
     clippy::disallowed_types,
@@ -12,13 +13,15 @@
 
 #[path = "support/pseudo_gradient.rs"]
 mod pseudo_gradient;
+#[path = "../tests/support/threads.rs"]
+mod threads;
 
 use std::hint::black_box;
 use std::time::Instant;
 
 use atoll_protocol::codec::{self, CHUNK, Codec, Payload};
 use atoll_protocol::pool::{self, Inline, Pool};
-use rayon::prelude::*;
+use threads::Threads;
 
 fn main() {
     // An earlier and a later stretch of 50 steps; the later is also the one that is timed.
@@ -73,23 +76,25 @@ struct Times {
 }
 
 fn measure(values: &[f32]) -> Times {
-    let threads = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("two threads");
-    let two = TwoThreads(threads);
+    let two = Threads::new(2);
     let pools: [&dyn Pool; 2] = [&Inline, &two];
     let mut acc = vec![0.0; values.len()];
     let mut times =
         Times { copy: Default::default(), codecs: vec![Default::default(); Codec::ALL.len()] };
     for _ in 0..ROUNDS {
         for (times, pool) in times.copy.iter_mut().zip(pools) {
+            two.wake();
             let start = Instant::now();
             copy(black_box(values), &mut acc, pool);
             times.push(start.elapsed().as_secs_f64());
         }
         for (codec, times) in Codec::ALL.into_iter().zip(&mut times.codecs) {
             for (number, pool) in pools.into_iter().enumerate() {
+                two.wake();
                 let start = Instant::now();
                 let bytes = codec::encode(codec, black_box(values), pool).expect("finite");
                 times[number * 2].push(start.elapsed().as_secs_f64());
+                two.wake();
                 let start = Instant::now();
                 accumulate(codec, black_box(&bytes), &mut acc, pool);
                 times[number * 2 + 1].push(start.elapsed().as_secs_f64());
@@ -116,15 +121,6 @@ fn median(times: &[f64]) -> f64 {
     let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted[sorted.len() / 2]
-}
-
-#[derive(Debug)]
-struct TwoThreads(rayon::ThreadPool);
-
-impl Pool for TwoThreads {
-    fn run(&self, jobs: usize, job: &(dyn Fn(usize) + Sync)) {
-        self.0.install(|| (0..jobs).into_par_iter().for_each(job));
-    }
 }
 
 /// Elements that are timed: the pseudo-gradient over and over, as chunks are coded one by one.

@@ -11,6 +11,8 @@
 #[path = "../tests/support/swarm.rs"]
 #[allow(dead_code, reason = "shared with the tests of the fold")]
 mod swarm;
+#[path = "../tests/support/threads.rs"]
+mod threads;
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -23,7 +25,8 @@ use atoll_protocol::island::Account;
 use atoll_protocol::outer::{self, Fold, Member, Norms, OuterState};
 use atoll_protocol::pool::Pool;
 use atoll_protocol::rng::Rng;
-use swarm::{Contribution, Store, Threads, bell, contribute_with, cuts, fragment, genesis};
+use swarm::{Contribution, Store, bell, contribute_with, cuts, fragment, genesis};
+use threads::Threads;
 
 const ELEMENTS: usize = 1 << 22;
 const MEMBERS: u8 = 8;
@@ -91,6 +94,7 @@ impl Swarm {
         // The first rounds fill the fold's buffers; they are not counted.
         for turn in 0..20 + TURNS {
             for (column, pool) in [one, two].into_iter().enumerate() {
+                pool.wake();
                 let mut note = |part: usize, time| times[2 * part + column].push(time);
                 let round = Version::try_from(turn + 1).unwrap();
                 let cuts = cuts(&self.known, 0, round);
@@ -201,6 +205,7 @@ impl Swarm {
         let mut times = vec![Vec::new(); 6];
         for _ in 0..TURNS {
             for (column, pool) in [one, two].into_iter().enumerate() {
+                pool.wake();
                 let mut payload = Vec::new();
                 let capture = time(|| payload = account.capture(&local, CODEC, pool).unwrap());
                 times[column].push(capture);

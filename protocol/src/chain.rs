@@ -90,6 +90,15 @@ impl Chain {
         self.link(version).map(|link| link.trail)
     }
 
+    /// The trail at `version`, if this chain goes there or one of the rounds `above` its base
+    /// does, whose trails follow that of the base.
+    pub fn trail_with(&self, above: &[Trail], version: Version) -> Option<Trail> {
+        match version.checked_sub(self.base() + 1) {
+            Some(index) => above.get(usize::try_from(index).ok()?).copied(),
+            None => self.trail_at(version),
+        }
+    }
+
     /// The stable round that made `version`.
     pub fn entry(&self, version: Version) -> Option<&HistoryEntry> {
         self.link(version).map(|link| &link.entry)

@@ -88,19 +88,14 @@ impl Codec {
     }
 
     /// Writes the chunk of `values` to the front of `slot` and returns how long it is.
-    fn encode_chunk(
-        self,
-        values: &[f32],
-        scratch: &mut Scratch,
-        slot: &mut [u8],
-    ) -> Result<usize, NonFinite> {
-        match self {
+    fn encode_chunk(self, values: &[f32], slot: &mut [u8]) -> Result<usize, NonFinite> {
+        Scratch::lend(|scratch| match self {
             Self::F32 => float::encode(values, scratch, slot),
             Self::Int8 => int8::encode(values, scratch, slot),
             Self::Int4 => int4::encode(values, scratch, slot),
             Self::Low => low::encode(values, scratch, slot),
             Self::Sparse => sparse::encode(values, scratch, slot),
-        }
+        })
     }
 }
 
@@ -117,9 +112,7 @@ pub fn encode(codec: Codec, values: &[f32], pool: &dyn Pool) -> Result<Vec<u8>, 
     let (header, body) = bytes.split_at_mut(payload::header_bytes(values.len().div_ceil(CHUNK)));
     let slot = codec.chunk_bytes_max(CHUNK);
     let parts = values.chunks(CHUNK).zip(body.chunks_mut(slot)).collect();
-    let coded = pool::map_with(pool, parts, Scratch::new, |scratch, (values, slot)| {
-        codec.encode_chunk(values, scratch, slot)
-    });
+    let coded = pool::map(pool, parts, |(values, slot)| codec.encode_chunk(values, slot));
     let mut lengths = Vec::with_capacity(coded.len());
     let mut end = 0;
     for (index, coded) in coded.into_iter().enumerate() {

@@ -118,10 +118,7 @@ fn support(peers: &[(NodeId, &Chain)], candidate: &Candidate) -> usize {
 
 /// Whether our own rounds lead to the candidate: then there is nothing to adopt.
 fn reaches(claims: &Claims<'_>, candidate: &Candidate) -> bool {
-    let own = claims.own.trail_at(candidate.version);
-    let above = candidate.version.checked_sub(claims.own.base() + 1);
-    let above = above.and_then(|index| claims.own_trails.get(usize::try_from(index).ok()?));
-    own.or(above.copied()) == Some(candidate.trail)
+    claims.own.trail_with(claims.own_trails, candidate.version) == Some(candidate.trail)
 }
 
 #[cfg(test)]

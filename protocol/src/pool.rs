@@ -45,26 +45,6 @@ pub fn map<T: Send, R: Send>(
     cells.into_iter().map(|cell| cell.into_inner().expect(whole).1.expect(whole)).collect()
 }
 
-/// Like [`map`], but lends `work` something from `make` to work with, such as buffers. It is used
-/// again for later parts, so there are never more than parts worked on at once. What an earlier
-/// part left in it must not change a result.
-pub fn map_with<T: Send, R: Send, S: Send>(
-    pool: &dyn Pool,
-    parts: Vec<T>,
-    make: impl Fn() -> S + Sync,
-    work: impl Fn(&mut S, T) -> R + Sync,
-) -> Vec<R> {
-    let idle = Mutex::new(Vec::new());
-    let whole = "a pool that panicked does not go on";
-    map(pool, parts, |part| {
-        let lent = idle.lock().expect(whole).pop();
-        let mut lent = lent.unwrap_or_else(&make);
-        let result = work(&mut lent, part);
-        idle.lock().expect(whole).push(lent);
-        result
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,14 +54,5 @@ mod tests {
         let doubled = map(&Inline, vec![1, 2, 3], |n| n * 2);
         assert_eq!(doubled, [2, 4, 6]);
         assert!(map(&Inline, Vec::<u8>::new(), |n| n).is_empty());
-    }
-
-    #[test]
-    fn what_is_lent_is_used_again() {
-        let counted = map_with(&Inline, vec![5, 6, 7], Vec::new, |seen, n| {
-            seen.push(n);
-            seen.len()
-        });
-        assert_eq!(counted, [1, 2, 3]);
     }
 }

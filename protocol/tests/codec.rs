@@ -2,12 +2,15 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "tests build values from small numbers")]
 
+#[path = "support/threads.rs"]
+mod threads;
+
 use atoll_protocol::codec::{
     self, CHUNK, Codec, NonFinite, Payload, PayloadError, payload_bytes_max,
 };
-use atoll_protocol::pool::{Inline, Pool};
+use atoll_protocol::pool::Inline;
 use proptest::prelude::*;
-use rayon::prelude::*;
+use threads::Threads;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
@@ -131,7 +134,7 @@ fn every_codec_over_several_chunks() {
     for codec in Codec::ALL {
         let bytes = encode(codec, &values);
         assert!(bytes.len() <= payload_bytes_max(codec, values.len()));
-        let four = Threads(rayon::ThreadPoolBuilder::new().num_threads(4).build().unwrap());
+        let four = Threads::new(4);
         assert_eq!(bytes, codec::encode(codec, &values, &four).unwrap(), "{codec:?}");
         let payload = Payload::open(&bytes, codec, values.len()).unwrap();
         assert_eq!(payload.chunks(), 3);
@@ -355,13 +358,4 @@ fn normal(count: usize) -> Vec<f32> {
 fn genesis_name(codec: Codec) -> String {
     let value = toml::Value::try_from(codec).expect("a unit variant");
     value.as_str().expect("a unit variant is a string").to_owned()
-}
-
-#[derive(Debug)]
-struct Threads(rayon::ThreadPool);
-
-impl Pool for Threads {
-    fn run(&self, jobs: usize, job: &(dyn Fn(usize) + Sync)) {
-        self.0.install(|| (0..jobs).into_par_iter().for_each(job));
-    }
 }

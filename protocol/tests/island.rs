@@ -5,13 +5,16 @@
 #[path = "support/swarm.rs"]
 #[allow(dead_code, reason = "shared with the tests of the fold")]
 mod swarm;
+#[path = "support/threads.rs"]
+mod threads;
 
 use atoll_protocol::codec::{CHUNK, Codec, Payload};
 use atoll_protocol::island::Account;
 use atoll_protocol::pool::Inline;
 use atoll_protocol::rng::Rng;
 use proptest::prelude::*;
-use swarm::{Threads, bell};
+use swarm::bell;
+use threads::Threads;
 
 const CODECS: [Codec; 5] = [Codec::F32, Codec::Int8, Codec::Int4, Codec::Low, Codec::Sparse];
 

@@ -4,6 +4,8 @@
 
 #[path = "support/swarm.rs"]
 mod swarm;
+#[path = "support/threads.rs"]
+mod threads;
 
 use atoll_protocol::codec::CHUNK;
 use atoll_protocol::fragment::Fragment;
@@ -13,7 +15,8 @@ use atoll_protocol::outer::{FoldError, OuterState};
 use atoll_protocol::pool::Inline;
 use atoll_protocol::rng::Rng;
 use proptest::prelude::*;
-use swarm::{Contribution, Store, Threads, contributions, cuts, fold, fragment};
+use swarm::{Contribution, Store, contributions, cuts, fold, fragment};
+use threads::Threads;
 
 const RULES: [MergeRule; 4] =
     [MergeRule::Mean, MergeRule::Rda, MergeRule::TrimmedMean, MergeRule::CenteredClip];

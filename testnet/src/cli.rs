@@ -12,10 +12,11 @@ use clap::{Args, Parser, Subcommand};
 use rayon::prelude::*;
 use thiserror::Error;
 
+use crate::plan::InputError;
 use crate::report::{self, Summary};
 use crate::runner::{self, EXIT_HARNESS, EXIT_OK, EXIT_USAGE};
 use crate::sim::{Setup, liars, plan};
-use crate::{planted, scenario, study, up};
+use crate::{goodput, plan as sizing, planted, scenario, study, up};
 
 /// Swarms on one machine.
 #[derive(Debug, Parser)]
@@ -33,6 +34,10 @@ pub enum Command {
     Sim(Sim),
     /// Watch one calm swarm. For now it is simulated: one process, virtual time.
     Up(Up),
+    /// What a run needs: bytes, links, memory, disk, the time to join, and what breaks first.
+    Plan(sizing::Options),
+    /// How much of the time chips do useful work while they fail, next to the published table.
+    Goodput(goodput::Options),
 }
 
 /// Options of `sim`.
@@ -106,11 +111,24 @@ pub enum CliError {
     Write(#[from] io::Error),
 }
 
+impl From<InputError> for CliError {
+    fn from(error: InputError) -> Self {
+        match error {
+            InputError::Write(error) => Self::Write(error),
+            error => Self::Usage { what: error.to_string(), hint: error.hint() },
+        }
+    }
+}
+
 /// Runs a command, with its answer on `out`.
 pub fn run(cli: &Cli, out: &mut dyn Write) -> ExitCode {
     let ended = match &cli.command {
         Command::Sim(options) => sim(options, out),
         Command::Up(options) => watch(options, out),
+        Command::Plan(options) => {
+            sizing::run(options, out).map(|()| EXIT_OK).map_err(CliError::from)
+        }
+        Command::Goodput(options) => simulate_failures(options, out),
     };
     ExitCode::from(ended.unwrap_or_else(|error| {
         // Nobody may be there to read it; the exit code says it, too.
@@ -277,6 +295,19 @@ fn watch(options: &Up, out: &mut dyn Write) -> Result<u8, CliError> {
     Ok(if outcome.violation.is_some() { runner::EXIT_SAFETY } else { EXIT_OK })
 }
 
+fn simulate_failures(options: &goodput::Options, out: &mut dyn Write) -> Result<u8, CliError> {
+    let matched = goodput::run(options, out)?;
+    if !matched {
+        let points = goodput::POINTS;
+        writeln!(
+            io::stderr(),
+            "error: further from the published table than {points} points\n\
+             hint: fewer than the usual seeds and days are noisy"
+        )?;
+    }
+    Ok(if matched { EXIT_OK } else { EXIT_HARNESS })
+}
+
 fn usage(what: String, hint: String) -> CliError {
     CliError::Usage { what, hint }
 }
@@ -335,6 +366,9 @@ mod tests {
             "testnet sim --threads 0",
             "testnet sim --seeds 0",
             "testnet up --islands 0",
+            "testnet plan --params many",
+            "testnet plan --link 20",
+            "testnet goodput --days 0",
         ] {
             assert_eq!(format!("{:?}", answer(line).0), usage, "{line}");
         }

@@ -2,6 +2,8 @@
 
 pub mod check;
 pub mod cli;
+pub mod goodput;
+pub mod plan;
 pub mod planted;
 pub mod report;
 pub mod runner;

@@ -35,7 +35,9 @@ fn two_halves_become_one_again() {
     let apart = halves.each_ref().map(|half| half.wait_for_rounds(ROUNDS_APART, LONG));
     // They did not hear of each other: both went on, each with a state of its own.
     assert_ne!(apart[0][0].digests(), apart[1][0].digests());
-    assert!(swarm.statuses().unwrap().iter().all(|status| status.alive() == 1));
+    for status in swarm.statuses().unwrap() {
+        assert!(status.alive() <= 1, "{status}");
+    }
 
     lab.heal();
     swarm.wait_until("all to be heard again", LONG, together);

@@ -42,7 +42,7 @@ impl Host {
             .chain(options.iter().copied());
         let settings = config::settings(arguments.map(Into::into).collect()).unwrap();
         let server = Server::start(settings).await.unwrap();
-        let (peer, http) = (server.peer_id(), server.http());
+        let (peer, http) = (server.peer_id, server.http);
         let (stop, stopped) = oneshot::channel();
         let (tell, mut told) = mpsc::channel(8);
         let stopped = async { stopped.await.unwrap_or_default() };

@@ -13,7 +13,7 @@ use atoll_node::island::host::Effort;
 use atoll_node::island::layout::Layout;
 use atoll_node::island::learner::{Choices, Learner};
 use atoll_node::net::NetConfig;
-use atoll_node::observe::{Clock, Event, EventLog, Observer, Server, logging};
+use atoll_node::observe::{Clock, Event, EventLog, Observer, Server, Status, logging};
 use atoll_node::store::{Store, StoreError};
 use atoll_node::ticket::Ticket;
 use atoll_protocol::genesis::Genesis;
@@ -69,17 +69,41 @@ pub(super) fn take_part(
             island,
             effort,
             evaluate_every: Duration::from_secs_f64(options.evaluate_every.clamp(0.5, 86_400.0)),
-            observer,
+            observer: observer.clone(),
             requests,
         };
         let (driver, leave) = Driver::start(plan)?;
+        let telling = tokio::spawn(tell_ticket(observer, ticket));
         let outcome = live(driver, leave).await;
+        telling.abort();
         server.stop().await;
         outcome
     });
     // A second Ctrl-C does not wait for whatever is still under way.
     runtime.shutdown_background();
     outcome
+}
+
+/// Prints a ticket that leads to this very node, once it knows where it is.
+async fn tell_ticket(observer: Observer, ticket: Ticket) {
+    let mut watch = observer.watch();
+    let located = |status: &Option<Arc<Status>>| {
+        status.as_ref().is_some_and(|status| status.uptime_s >= 2 && !status.addresses.is_empty())
+    };
+    let Ok(status) = watch.wait_for(located).await.map(|status| status.clone()) else { return };
+    let mut peers = status.map(|status| status.addresses.clone()).unwrap_or_default();
+    if peers.iter().any(|address| !is_loopback(address)) {
+        peers.retain(|address| !is_loopback(address));
+    }
+    peers.truncate(TICKET_ADDRESSES_MAX);
+    if let Ok(text) = (Ticket { peers, invite: None, ..ticket }).encode() {
+        eprintln!("others join with: atoll join TICKET");
+        super::say(&text);
+    }
+}
+
+fn is_loopback(address: &str) -> bool {
+    address.starts_with("/ip4/127.") || address.starts_with("/ip6/::1/")
 }
 
 async fn live(driver: Driver, leave: mpsc::Sender<()>) -> Result<(), Failure> {
@@ -205,6 +229,8 @@ fn signals(error: std::io::Error) -> Failure {
 
 /// Peers that this node uploads to at once.
 const UPLOAD_SLOTS: usize = 8;
+/// Addresses in the ticket of a running node: enough for every way to it, few enough to paste.
+const TICKET_ADDRESSES_MAX: usize = 6;
 /// Threads of the network and the driver; training has its own.
 const RUNTIME_THREADS: usize = 2;
 /// Threads for the disk, folds and hashes.

@@ -81,7 +81,7 @@ pub(super) enum Broken {
     /// A payload is gone or broken.
     Missing(ContentId),
     /// The disk does not take the new base; the job is tried again.
-    Disk(Job, StoreError),
+    Disk(Job, Box<StoreError>),
     /// The engine asked for something that cannot be.
     Impossible(FoldError),
 }
@@ -174,7 +174,7 @@ fn run(fold: &mut Fold, shape: &Fragment, job: Job, store: &Store) -> Result<Fol
         Job::Stabilise(version) => {
             let digest = fold.advance_base(version, store, &Inline).map_err(broken)?;
             if let Err(error) = store.put_base(digest, fold.base().bytes(), shape.id) {
-                return Err(Broken::Disk(Job::Stabilise(version), error));
+                return Err(Broken::Disk(Job::Stabilise(version), error.into()));
             }
             let input = Input::Stabilised { fragment: shape.id, version, digest };
             Ok(Folded { input, head: None, base: Some(digest) })
@@ -198,7 +198,7 @@ fn install(
         return Ok(Folded { input: installed(false), head: None, base: None });
     };
     if let Err(error) = store.put_base(content, state.bytes(), shape.id) {
-        return Err(Broken::Disk(Job::Install(content), error));
+        return Err(Broken::Disk(Job::Install(content), error.into()));
     }
     fold.install(state);
     let head = Some(fold.head().params().into());

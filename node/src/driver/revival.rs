@@ -135,7 +135,10 @@ impl Revival<'_> {
             .restore(&folder)
             .and_then(|()| checkpoint.accounts(island, self.genesis, last_capture, payload));
         match restored {
-            Ok(accounts) => Some(accounts),
+            Ok(accounts) => {
+                self.recovered("the island goes on from its checkpoint".to_owned());
+                Some(accounts)
+            }
             Err(error) => {
                 self.recovered(format!("{error}; the island begins with the outer state"));
                 None

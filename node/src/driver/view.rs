@@ -261,8 +261,7 @@ impl Driver {
                 })
             })
             .collect();
-        let frontiers: Vec<Value> =
-            self.engine.peer_views().iter().map(|view| frontier(view)).collect();
+        let frontiers: Vec<Value> = self.engine.peer_views().iter().map(frontier).collect();
         let evidence: Vec<String> =
             self.engine.equivocators().into_iter().map(|node| node.to_hex()).collect();
         let sizes: Vec<Value> = self

@@ -21,7 +21,7 @@ use libp2p::core::transport::Boxed;
 use libp2p::identity::Keypair;
 use libp2p::swarm::SwarmEvent;
 use libp2p::{PeerId, Swarm, swarm};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -159,15 +159,16 @@ impl Task {
         Ok(())
     }
 
-    /// Drives the swarm until the last handle is gone, or the driver.
-    pub(super) async fn run(mut self) {
+    /// Drives the swarm until the last handle is gone, or the driver; returns whom to tell of it
+    /// once nothing is left of it.
+    pub(super) async fn run(mut self) -> Option<oneshot::Sender<()>> {
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let events = self.events.clone();
         loop {
             tokio::select! {
                 permit = events.reserve(), if !self.outbox.is_empty() => {
-                    let Ok(permit) = permit else { break };
+                    let Ok(permit) = permit else { return None };
                     if let Some(event) = self.outbox.pop() {
                         permit.send(event);
                     }
@@ -175,12 +176,10 @@ impl Task {
                 command = self.inbox.take() => match command {
                     Some(Command::Leave(done)) => {
                         self.leave().await;
-                        // Whoever asked may have stopped waiting.
-                        let _ = done.send(());
-                        break;
+                        return Some(done);
                     }
                     Some(command) => self.command(command),
-                    None => break,
+                    None => return None,
                 },
                 Some(ended) = self.fetches.join_next_with_id(), if !self.fetches.is_empty() => {
                     self.fetched(ended);

@@ -9,7 +9,7 @@ use super::written;
 /// What an operator asks of a running node.
 ///
 /// In JSON: `{"invite":{"node":"12ab...","last_round":500}}`, `{"revoke":{"node":"12ab..."}}`,
-/// `"leave"` or `"quiesce"`.
+/// `"leave"`, `"quiesce"` or `"resume"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Command {
@@ -31,6 +31,8 @@ pub enum Command {
     Leave,
     /// Stop training, but go on merging what others contribute.
     Quiesce,
+    /// Train again.
+    Resume,
 }
 
 /// The node did as it was asked, or will.
@@ -97,6 +99,7 @@ mod tests {
             (Command::Revoke { node }, format!(r#"{{"revoke":{{"node":"{hex}"}}}}"#)),
             (Command::Leave, r#""leave""#.to_owned()),
             (Command::Quiesce, r#""quiesce""#.to_owned()),
+            (Command::Resume, r#""resume""#.to_owned()),
         ] {
             assert_eq!(serde_json::to_string(&command).unwrap(), text);
             assert_eq!(serde_json::from_str::<Command>(&text).unwrap(), command);

@@ -184,7 +184,7 @@ async fn command(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: By
     let command: Command = match serde_json::from_slice(&body) {
         Ok(command) => command,
         Err(error) => {
-            let hint = "invite, revoke, leave and quiesce are the commands";
+            let hint = "invite, revoke, leave, quiesce and resume are the commands";
             return refuse(StatusCode::BAD_REQUEST, format!("not a command: {error}"), hint);
         }
     };

@@ -124,19 +124,18 @@ impl Contents {
         budget: &Budget,
         incidents: &Incidents,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        if !locked(&self.known).contains_key(id) {
-            return Ok(None);
-        }
-        let path = self.path(id);
-        match fs::read(&path) {
-            Ok(bytes) if content_id(&bytes) == *id => Ok(Some(bytes)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.forget(id, budget);
-                Ok(None)
+        while self.has(id) {
+            let path = self.path(id);
+            match fs::read(&path) {
+                Ok(bytes) if content_id(&bytes) == *id => return Ok(Some(bytes)),
+                Err(error) if !is_lost(&error) => return Err(StoreError::file(&path)(error)),
+                _ => {}
             }
-            Err(error) if !is_unreadable(&error) => Err(StoreError::file(&path)(error)),
-            _ => Err(self.set_aside(*id, budget, incidents)?),
+            if let Some(kept) = self.set_aside(id, budget, incidents)? {
+                return Err(StoreError::Broken { content: *id, kept });
+            }
         }
+        Ok(None)
     }
 
     /// A content to serve, as it is on the disk.
@@ -153,24 +152,19 @@ impl Contents {
         budget: &Budget,
         incidents: &Incidents,
     ) -> Result<bool, StoreError> {
-        if !locked(&self.known).contains_key(id) {
-            return Ok(false);
-        }
-        let path = self.path(id);
-        match file::content_id_of(&path) {
-            Ok(Some(found)) if found == (*id, length) => Ok(true),
-            // Right by its hash, so whoever expects another length is wrong.
-            Ok(Some((found, _))) if found == *id => Ok(false),
-            Ok(None) => {
-                self.forget(id, budget);
-                Ok(false)
+        while self.has(id) {
+            let path = self.path(id);
+            match file::content_id_of(&path) {
+                // Right by its hash: whoever expects another length is wrong.
+                Ok(Some((found, bytes))) if found == *id => return Ok(bytes == length),
+                Err(error) if !is_lost(&error) => return Err(StoreError::file(&path)(error)),
+                _ => {}
             }
-            Err(error) if !is_unreadable(&error) => Err(StoreError::file(&path)(error)),
-            _ => {
-                self.set_aside(*id, budget, incidents)?;
-                Ok(false)
+            if self.set_aside(id, budget, incidents)?.is_some() {
+                break;
             }
         }
+        Ok(false)
     }
 
     /// Waits until `ids` survive a loss of power; fails if one of them is not here.
@@ -225,25 +219,31 @@ impl Contents {
         locked(&self.known).contains_key(id)
     }
 
-    /// Moves a damaged file out of the way and says so.
+    /// Moves a file that seems damaged out of the way and says where; none if another thread did
+    /// so, or has put a good one in its place.
     fn set_aside(
         &self,
-        id: ContentId,
+        id: &ContentId,
         budget: &Budget,
         incidents: &Incidents,
-    ) -> Result<StoreError, StoreError> {
-        let path = self.path(&id);
+    ) -> Result<Option<PathBuf>, StoreError> {
+        let path = self.path(id);
         let mut known = locked(&self.known);
+        match file::content_id_of(&path) {
+            Ok(None) => {
+                forget(&mut known, id, budget);
+                return Ok(None);
+            }
+            Ok(Some((found, _))) if found == *id => return Ok(None),
+            Err(error) if !is_lost(&error) => return Err(StoreError::file(&path)(error)),
+            _ => {}
+        }
         let kept = file::move_aside(&path, &self.broken)?;
-        forget(&mut known, &id, budget);
+        forget(&mut known, id, budget);
         drop(known);
         count_broken(&self.broken, budget);
         incidents.note(&path, Some(&kept), "it is fetched again when it is needed");
-        Ok(StoreError::Broken { content: id, kept })
-    }
-
-    fn forget(&self, id: &ContentId, budget: &Budget) {
-        forget(&mut locked(&self.known), id, budget);
+        Ok(Some(kept))
     }
 
     fn path(&self, id: &ContentId) -> PathBuf {
@@ -256,6 +256,11 @@ fn forget(known: &mut MutexGuard<'_, BTreeMap<ContentId, Entry>>, id: &ContentId
     if let Some(entry) = known.remove(id) {
         budget.count(|used| used.contents -= entry.bytes);
     }
+}
+
+/// Whether there is nothing to read any more, as opposed to a failure that passes.
+fn is_lost(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || is_unreadable(error)
 }
 
 /// Takes into account what lies in the folder of damaged files.

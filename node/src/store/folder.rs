@@ -13,11 +13,16 @@ use super::file;
 #[derive(Debug)]
 pub(super) struct Folder {
     root: PathBuf,
-    /// Locked as long as it is open; the system frees it however the process ends.
-    _lock: File,
+    /// Locked; the system frees it however the process ends.
+    lock: File,
 }
 
 impl Folder {
+    /// Whether a run may have been made there; looking leaves nothing behind.
+    pub(super) fn seems_made(root: &Path) -> bool {
+        root.join(STAMP).exists()
+    }
+
     /// Takes the folder for this process.
     pub(super) fn claim(root: &Path) -> Result<Self, StoreError> {
         let path = root.join(LOCK);
@@ -41,7 +46,7 @@ impl Folder {
         // Only for the message above: whoever holds the lock holds it, whatever is written here.
         let _ = lock.set_len(0).and_then(|()| lock.rewind());
         let _ = writeln!(lock, "{}", std::process::id());
-        Ok(Self { root: root.to_owned(), _lock: lock })
+        Ok(Self { root: root.to_owned(), lock })
     }
 
     /// Where it is.
@@ -127,6 +132,14 @@ impl Folder {
             file::make_folder(&folder)?;
         }
         file::flush_folder(&self.root)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Closing alone would not do: a process that is just being started by another thread has
+        // the file open too, until it becomes another program.
+        let _ = self.lock.unlock();
     }
 }
 

@@ -3,7 +3,7 @@
 mod database;
 mod tables;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use atoll_protocol::engine::Record;
@@ -27,9 +27,6 @@ pub(super) struct Records {
     /// The number of the next record.
     next: u64,
     mark: Mark,
-    norms: BTreeMap<ContentId, Norms>,
-    /// Norms that are not in the database yet; the next records take them along.
-    unwritten: BTreeSet<ContentId>,
 }
 
 impl Records {
@@ -49,17 +46,7 @@ impl Records {
             return Err(StoreError::corrupt(path, "the end of the records", reason));
         }
         mark.write(next)?;
-        let mut records = Self {
-            path: path.to_owned(),
-            run,
-            database: Some(database),
-            next,
-            mark,
-            norms: BTreeMap::new(),
-            unwritten: BTreeSet::new(),
-        };
-        records.norms = records.read_norms()?;
-        Ok(records)
+        Ok(Self { path: path.to_owned(), run, database: Some(database), next, mark })
     }
 
     /// All records, in the order written.
@@ -85,16 +72,15 @@ impl Records {
         rows.into_iter().map(decode).collect()
     }
 
-    /// Writes records, and the norms that wait, in one durable transaction.
-    pub(super) fn write(&mut self, records: &[Record]) -> Result<(), StoreError> {
+    /// Writes records and norms in one durable transaction.
+    pub(super) fn write(
+        &mut self,
+        records: &[Record],
+        norms: &[(ContentId, Norms)],
+    ) -> Result<(), StoreError> {
         let encoded = records.iter().map(encode).collect::<Result<Vec<_>, _>>()?;
         let first = self.next;
         let next = first + records.len() as u64;
-        let norms: Vec<(ContentId, Vec<u8>)> = self
-            .unwritten
-            .iter()
-            .filter_map(|id| Some((*id, tables::seal(&id.0, &wire::encode(self.norms.get(id)?)))))
-            .collect();
         self.change(|change| {
             let mut rows = change.open_table(RECORDS)?;
             let mut index = change.open_table(INDEX)?;
@@ -107,7 +93,8 @@ impl Records {
                 }
             }
             let mut table = change.open_table(NORMS)?;
-            for (id, sealed) in &norms {
+            for (id, norms) in norms {
+                let sealed = tables::seal(&id.0, &wire::encode(norms));
                 table.insert(id.0.as_slice(), sealed.as_slice())?;
             }
             let mut meta = change.open_table(META)?;
@@ -115,7 +102,6 @@ impl Records {
             Ok(())
         })?;
         self.next = next;
-        self.unwritten.clear();
         // The records are durable whether or not this works, and it lags at worst.
         let _ = self.mark.write(next);
         Ok(())
@@ -143,36 +129,34 @@ impl Records {
                 rows.remove(number)?;
             }
             remove_norms(change, payloads)
-        })?;
-        self.forget_norms(payloads);
-        Ok(())
+        })
     }
 
-    /// Notes what a check measured; durable with the next records.
-    pub(super) fn measure(&mut self, id: ContentId, norms: &Norms) {
-        if self.norms.get(&id) != Some(norms) {
-            self.norms.insert(id, norms.clone());
-            self.unwritten.insert(id);
-        }
+    /// All norms.
+    pub(super) fn norms(&mut self) -> Result<BTreeMap<ContentId, Norms>, StoreError> {
+        self.read(|database| {
+            let table = database.begin_read()?.open_table(NORMS)?;
+            let mut norms = BTreeMap::new();
+            for row in table.iter()? {
+                let (key, value) = row?;
+                // One that is damaged is measured again.
+                let Ok(id) = <[u8; 32]>::try_from(key.value()) else { continue };
+                let bytes = tables::unseal(&id, value.value());
+                let Some(Ok(found)) = bytes.map(|it| wire::decode(it, RECORD_BYTES_MAX)) else {
+                    continue;
+                };
+                norms.insert(ContentId(id), found);
+            }
+            Ok(norms)
+        })
     }
 
-    /// What a check measured.
-    pub(super) fn norms(&self, id: &ContentId) -> Option<&Norms> {
-        self.norms.get(id)
-    }
-
-    /// Forgets what was measured of contents that are `useless`.
-    pub(super) fn sweep_norms(
-        &mut self,
-        useless: impl Fn(&ContentId) -> bool,
-    ) -> Result<(), StoreError> {
-        let gone: Vec<ContentId> = self.norms.keys().filter(|id| useless(id)).copied().collect();
+    /// Forgets norms.
+    pub(super) fn remove_norms(&mut self, gone: &[ContentId]) -> Result<(), StoreError> {
         if gone.is_empty() {
             return Ok(());
         }
-        self.change(|change| remove_norms(change, &gone))?;
-        self.forget_norms(&gone);
-        Ok(())
+        self.change(|change| remove_norms(change, gone))
     }
 
     /// For each fragment, the highest round that anybody contributed to.
@@ -209,31 +193,6 @@ impl Records {
     /// Bytes on the disk.
     pub(super) fn bytes(&self) -> u64 {
         std::fs::metadata(&self.path).map_or(0, |about| about.len())
-    }
-
-    fn forget_norms(&mut self, gone: &[ContentId]) {
-        for id in gone {
-            self.norms.remove(id);
-            self.unwritten.remove(id);
-        }
-    }
-
-    fn read_norms(&mut self) -> Result<BTreeMap<ContentId, Norms>, StoreError> {
-        self.read(|database| {
-            let table = database.begin_read()?.open_table(NORMS)?;
-            let mut norms = BTreeMap::new();
-            for row in table.iter()? {
-                let (key, value) = row?;
-                // One that is damaged is measured again.
-                let Ok(id) = <[u8; 32]>::try_from(key.value()) else { continue };
-                let bytes = tables::unseal(&id, value.value());
-                let Some(Ok(found)) = bytes.map(|it| wire::decode(it, RECORD_BYTES_MAX)) else {
-                    continue;
-                };
-                norms.insert(ContentId(id), found);
-            }
-            Ok(norms)
-        })
     }
 
     fn read<T>(

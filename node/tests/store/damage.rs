@@ -168,7 +168,7 @@ fn a_flipped_bit_in_the_database_is_found_or_harmless() {
         // Every byte of the header, and some of every page.
         let pages = whole.len() as u64 / 4096;
         let header = (0..320).map(|byte| (byte, None));
-        let rest = (1..pages).flat_map(|page| [(page * 4096, Some(4096)); 2]);
+        let rest = (1..pages).flat_map(|page| [(page * 4096, Some(4096)); 6]);
         let places: Vec<(u64, Option<u64>)> = header
             .chain(rest.filter(|(start, _)| {
                 let start = usize::try_from(*start).unwrap();

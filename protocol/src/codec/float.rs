@@ -33,9 +33,14 @@ pub(super) fn encode(
 }
 
 /// Stores the values of a chunk; if it is not a good one, nothing was stored.
-pub(super) fn decode(chunk: &[u8], out: &mut [f32], store: impl Store) -> Result<(), PayloadError> {
-    let mut raw = entropy::expand(chunk, out.len() * 4)?;
-    let (lowest, second, third, exponents) = planes_mut(&mut raw);
+pub(super) fn decode(
+    chunk: &[u8],
+    scratch: &mut Scratch,
+    out: &mut [f32],
+    store: impl Store,
+) -> Result<(), PayloadError> {
+    let raw = scratch.expand(chunk, out.len() * 4)?;
+    let (lowest, second, third, exponents) = planes_mut(raw);
     if let Some(index) = not_finite(exponents) {
         return Err(PayloadError::NonFinite(index));
     }

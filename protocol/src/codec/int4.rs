@@ -25,8 +25,13 @@ pub(super) fn encode(
 }
 
 /// Stores the values of a chunk; if it is not a good one, nothing was stored.
-pub(super) fn decode(chunk: &[u8], out: &mut [f32], store: impl Store) -> Result<(), PayloadError> {
-    nibbles::decode::<BLOCK>(chunk, out, store)
+pub(super) fn decode(
+    chunk: &[u8],
+    scratch: &mut Scratch,
+    out: &mut [f32],
+    store: impl Store,
+) -> Result<(), PayloadError> {
+    nibbles::decode::<BLOCK>(chunk, scratch, out, store)
 }
 
 const BLOCK: usize = 128;

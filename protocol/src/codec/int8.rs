@@ -36,8 +36,13 @@ pub(super) fn encode(
 }
 
 /// Stores the values of a chunk; if it is not a good one, nothing was stored.
-pub(super) fn decode(chunk: &[u8], out: &mut [f32], store: impl Store) -> Result<(), PayloadError> {
-    let raw = entropy::expand(chunk, raw_bytes(out.len()))?;
+pub(super) fn decode(
+    chunk: &[u8],
+    scratch: &mut Scratch,
+    out: &mut [f32],
+    store: impl Store,
+) -> Result<(), PayloadError> {
+    let raw = scratch.expand(chunk, raw_bytes(out.len()))?;
     let (levels, scales) = raw.split_at(out.len().div_ceil(BLOCK) * BLOCK);
     Scale::check(scales, Scale::limit(DEEPEST))?;
     let scales = scales.as_chunks().0.iter().map(|&bytes| Scale::read(bytes).value());

@@ -39,10 +39,11 @@ pub(super) fn encode<const BLOCK: usize>(
 /// Stores the values of a chunk; if it is not a good one, nothing was stored.
 pub(super) fn decode<const BLOCK: usize>(
     chunk: &[u8],
+    scratch: &mut Scratch,
     out: &mut [f32],
     store: impl Store,
 ) -> Result<(), PayloadError> {
-    let raw = entropy::expand(chunk, raw_bytes::<BLOCK>(out.len()))?;
+    let raw = scratch.expand(chunk, raw_bytes::<BLOCK>(out.len()))?;
     let (levels, scales) = raw.split_at(out.len().div_ceil(BLOCK) * (BLOCK / 2));
     Scale::check(scales, Scale::limit(DEEPEST))?;
     let scales = scales.as_chunks().0.iter().map(|&bytes| Scale::read(bytes).value());

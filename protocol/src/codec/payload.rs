@@ -1,4 +1,5 @@
 use super::error::PayloadError;
+use super::scratch::Scratch;
 use super::store::{Add, Replace, Store};
 use super::{CHUNK, Codec, float, int4, int8, low, sparse};
 use crate::limits::FRAGMENT_ELEMENTS_MAX;
@@ -76,13 +77,13 @@ impl<'a> Payload<'a> {
         if out.len() != expected {
             return Err(PayloadError::Slice { expected, found: out.len() });
         }
-        match self.codec {
-            Codec::F32 => float::decode(chunk, out, store),
-            Codec::Int8 => int8::decode(chunk, out, store),
-            Codec::Int4 => int4::decode(chunk, out, store),
-            Codec::Low => low::decode(chunk, out, store),
-            Codec::Sparse => sparse::decode(chunk, out, store),
-        }
+        Scratch::lend(|scratch| match self.codec {
+            Codec::F32 => float::decode(chunk, scratch, out, store),
+            Codec::Int8 => int8::decode(chunk, scratch, out, store),
+            Codec::Int4 => int4::decode(chunk, scratch, out, store),
+            Codec::Low => low::decode(chunk, scratch, out, store),
+            Codec::Sparse => sparse::decode(chunk, scratch, out, store),
+        })
     }
 }
 

@@ -52,15 +52,20 @@ pub(super) fn encode(
 }
 
 /// Stores the values of a chunk; if it is not a good one, nothing was stored.
-pub(super) fn decode(chunk: &[u8], out: &mut [f32], store: impl Store) -> Result<(), PayloadError> {
+pub(super) fn decode(
+    chunk: &[u8],
+    scratch: &mut Scratch,
+    out: &mut [f32],
+    store: impl Store,
+) -> Result<(), PayloadError> {
     let needed = fixed_bytes(out.len());
     let Some((fixed, frame)) = chunk.split_at_checked(needed) else {
         return Err(PayloadError::ShortChunk { bytes: chunk.len(), needed });
     };
     let (magnitudes, signs) = fixed.split_at(magnitude_bytes(out.len()));
     Scale::check(magnitudes, Scale::limit(0))?;
-    let gaps = entropy::expand_up_to(frame, gap_bytes_max(out.len()))?;
-    let positions = positions(&gaps, out.len())?;
+    let gaps = scratch.expand_up_to(frame, gap_bytes_max(out.len()))?;
+    let positions = positions(gaps, out.len())?;
     let mut number = 0;
     for (out, bytes) in out.chunks_mut(BLOCK).zip(magnitudes.as_chunks().0) {
         // Zeros are stored too: adding one to a negative zero changes its sign.
@@ -221,9 +226,11 @@ mod tests {
         let mut values = vec![0.0; BLOCK];
         values[BLOCK - KEPT..].fill(-3.0);
         let mut slot = vec![0xff; bytes_max(values.len())];
-        let length = encode(&values, &mut Scratch::new(), &mut slot).unwrap();
         let mut out = vec![1.0; BLOCK];
-        decode(&slot[..length], &mut out, Replace).unwrap();
+        Scratch::lend(|scratch| {
+            let length = encode(&values, scratch, &mut slot).unwrap();
+            decode(&slot[..length], scratch, &mut out, Replace).unwrap();
+        });
         assert_eq!(out, values);
     }
 }

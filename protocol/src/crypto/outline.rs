@@ -247,6 +247,7 @@ const CHUNK: u64 = CONTENT_CHUNK_BYTES as u64;
 const LEAF: u64 = blake3::CHUNK_LEN as u64;
 
 #[cfg(test)]
+#[expect(clippy::cast_possible_truncation, reason = "a few chunks")]
 mod tests {
     use proptest::prelude::*;
 

@@ -190,10 +190,7 @@ impl Course {
 
     /// The trail at `version`, stable or only closed.
     pub(super) fn trail_at(&self, version: Version) -> Option<Trail> {
-        match version.checked_sub(self.chain.base() + 1) {
-            Some(index) => self.trails.get(usize::try_from(index).ok()?).copied(),
-            None => self.chain.trail_at(version),
-        }
+        self.chain.trail_with(&self.trails, version)
     }
 
     /// Where own tokens are; `in_cut` tells whether a closed round's cut holds a contribution.

@@ -9,6 +9,7 @@ use crate::id::{ContributionId, Trail, Version};
 /// What an installed snapshot replaced.
 pub(super) struct Old {
     pub(super) chain: Chain,
+    /// Trails of the rounds that were closed and not stable.
     pub(super) trails: Vec<Trail>,
     pub(super) version: Version,
 }
@@ -27,7 +28,8 @@ impl Course {
     /// Sorts own contributions by what the surviving history, which `chain` is now, says of them.
     pub(super) fn reclaim(&mut self, old: &Old, no_reissue: bool) -> Reclaimed {
         let (base, before) = (self.chain.base(), self.tokens.settled.orphaned);
-        let shared = old.trail_at(self.chain.root()) == self.chain.trail_at(self.chain.root());
+        let root = self.chain.root();
+        let shared = old.chain.trail_with(&old.trails, root) == self.chain.trail_at(root);
         let mut reclaimed = Reclaimed { reissued: 0, orphaned: 0, offered: Vec::new() };
         let waiting = std::mem::take(&mut self.returns);
         let orphans = std::mem::take(&mut self.orphans);
@@ -60,16 +62,20 @@ impl Course {
             }
         }
         for waits in waiting {
-            match waits.own.clone().and_then(|own| self.revive(own)) {
-                Some(signed) => reclaimed.offered.extend(signed),
-                None => self.returns.push(waits),
+            match waits.own.as_ref().map_or(Revived::No, |own| self.revive(own)) {
+                Revived::Merged => {}
+                Revived::Offered => {
+                    reclaimed.offered.extend(waits.own.map(|own| own.signed));
+                }
+                Revived::No => self.returns.push(waits),
             }
         }
         for own in orphans {
-            let tokens = own.tokens();
-            match self.revive(own.clone()) {
-                Some(_) => self.tokens.settled.orphaned -= tokens,
-                None => self.orphans.push(own),
+            match self.revive(&own) {
+                Revived::Merged | Revived::Offered => {
+                    self.tokens.settled.orphaned -= own.tokens();
+                }
+                Revived::No => self.orphans.push(own),
             }
         }
         reclaimed.orphaned = self.tokens.settled.orphaned.saturating_sub(before);
@@ -101,20 +107,20 @@ impl Course {
         }
     }
 
-    /// Takes back an own contribution that was given up, if this history holds it or its round
-    /// is open again; in the latter case what to offer, if its payload is here.
-    fn revive(&mut self, own: Own) -> Option<Option<Signed<Header>>> {
+    /// Takes back an own contribution that was given up, if this history holds it, or if its
+    /// round is open again and its payload is here. Without the payload nobody can be offered it:
+    /// only [`Self::recover`] brings it back then.
+    fn revive(&mut self, own: &Own) -> Revived {
         let round = own.round();
         if self.chain.contains(round, &own.id) == Some(true) {
-            self.settle_own(own);
-            return Some(None);
+            self.settle_own(own.clone());
+            Revived::Merged
+        } else if round > self.chain.base() && own.kept {
+            self.own.insert(round, own.clone());
+            Revived::Offered
+        } else {
+            Revived::No
         }
-        if round <= self.chain.base() {
-            return None;
-        }
-        let offered = own.kept.then(|| own.signed.clone());
-        self.own.insert(round, own);
-        Some(offered)
     }
 
     fn settle_own(&mut self, own: Own) {
@@ -123,11 +129,94 @@ impl Course {
     }
 }
 
-impl Old {
-    fn trail_at(&self, version: Version) -> Option<Trail> {
-        match version.checked_sub(self.chain.base() + 1) {
-            Some(index) => self.trails.get(usize::try_from(index).ok()?).copied(),
-            None => self.chain.trail_at(version),
+/// What became of an own contribution that was given up.
+enum Revived {
+    /// The history holds it.
+    Merged,
+    /// Its round is open again, and it is to be offered again.
+    Offered,
+    /// It stays given up.
+    No,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chain::HistoryEntry;
+    use crate::id::{ContentId, FragmentId, RunId};
+    use crate::testkit;
+
+    const TOKENS: u64 = 10;
+
+    fn own(round: Version, kept: bool) -> Own {
+        let (fragment, payload) = (FragmentId(0), ContentId([7; 32]));
+        let (author, base) = (testkit::key(1).node(), 0);
+        let (tokens, steps, payload_bytes) = (TOKENS, 1, 1);
+        let header =
+            Header { author, fragment, round, base, tokens, steps, payload, payload_bytes };
+        let signed = testkit::key(1).sign(RunId([0; 32]), header);
+        Own { id: header.id(), signed, kept }
+    }
+
+    fn chain(cuts: &[Vec<ContributionId>]) -> Chain {
+        let mut chain = Chain::new(FragmentId(0), ContentId([0; 32]));
+        for cut in cuts {
+            let digest = ContentId([1; 32]);
+            chain.push(HistoryEntry { cut: cut.clone(), weight: 1, digest });
         }
+        chain
+    }
+
+    /// A course that gave up `own` when round 1 became stable without it.
+    fn given_up(own: Own) -> Course {
+        let mut course = Course::new(FragmentId(0), chain(&[Vec::new()]));
+        course.reissue(own);
+        course
+    }
+
+    fn install(course: &mut Course, chain: Chain) -> Reclaimed {
+        let old = Old { chain: course.chain.clone(), trails: Vec::new(), version: course.version };
+        course.version = chain.base();
+        course.chain = chain;
+        course.reclaim(&old, false)
+    }
+
+    #[test]
+    fn an_orphan_without_its_payload_stays_one_when_its_round_is_open_again() {
+        let mut course = given_up(own(1, false));
+        let reclaimed = install(&mut course, chain(&[]));
+        assert!(reclaimed.offered.is_empty() && course.own.is_empty());
+        let fates = course.fates(|_, _| false);
+        assert_eq!((fates.pending, fates.orphaned), (0, TOKENS));
+        // A peer still had it, and the round that became stable holds it.
+        course.recover(&[own(1, false).id]);
+        assert_eq!((course.tokens.settled.merged, course.tokens.settled.orphaned), (TOKENS, 0));
+    }
+
+    #[test]
+    fn what_waits_is_offered_again_when_its_round_is_open_again() {
+        let mut course = given_up(own(1, true));
+        let reclaimed = install(&mut course, chain(&[]));
+        assert_eq!(reclaimed.offered, [own(1, true).signed]);
+        let fates = course.fates(|_, _| false);
+        assert_eq!((fates.pending, fates.reissued), (TOKENS, 0));
+    }
+
+    #[test]
+    fn what_was_given_up_is_merged_by_a_history_that_holds_it() {
+        for kept in [true, false] {
+            let mut course = given_up(own(1, kept));
+            let reclaimed = install(&mut course, chain(&[vec![own(1, kept).id]]));
+            assert!(reclaimed.offered.is_empty());
+            let fates = course.fates(|_, _| false);
+            assert_eq!((fates.merged, fates.reissued, fates.orphaned), (TOKENS, 0, 0));
+        }
+    }
+
+    #[test]
+    fn what_was_given_up_stays_so_in_a_history_without_it() {
+        let mut course = given_up(own(1, true));
+        install(&mut course, chain(&[Vec::new(), Vec::new()]));
+        assert_eq!(course.fates(|_, _| false).reissued, TOKENS);
     }
 }

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::chain::Chain;
-use crate::contribution::{Admitted, PayloadProof};
+use crate::contribution::{Admitted, Header, PayloadProof};
+use crate::crypto::Signed;
 use crate::engine::course::{Course, Own};
 use crate::engine::outbox::Outbox;
 use crate::engine::{Engine, EngineConfig, Record};
 use crate::fetch::Fetcher;
 use crate::frontier::Standing;
-use crate::id::{ContributionId, FragmentId, RunId};
+use crate::id::{ContributionId, FragmentId, NodeId, RunId};
 use crate::ledger::Ledger;
 use crate::limits::TOKENS_MAX;
 use crate::peers::Peers;
@@ -83,63 +84,17 @@ impl Engine {
 
     fn restore(&mut self, records: Vec<Record>) {
         let mut contributions = Vec::new();
-        // For each fragment, the own contributions that wait to be captured again.
-        let mut waiting: Vec<Vec<ContributionId>> = vec![Vec::new(); self.courses.len()];
+        let mut returned = Returned::default();
         for record in records {
+            returned.note(&record, &self.me);
             match record {
-                Record::Contribution(signed) => {
-                    // A capture takes with it whatever waited.
-                    if signed.body.author == self.me
-                        && let Some(waiting) = waiting.get_mut(signed.body.fragment.index())
-                    {
-                        waiting.clear();
-                    }
-                    contributions.push(signed);
-                }
-                other => {
-                    if let Record::Waiting { fragment, own } = &other
-                        && let Some(waiting) = waiting.get_mut(fragment.index())
-                    {
-                        waiting.clone_from(own);
-                    }
-                    self.restore_one(other);
-                }
+                Record::Contribution(signed) => contributions.push(signed),
+                other => self.restore_one(other),
             }
         }
         // Whether a contribution is in the ledger depends on the base, so these come last.
         for signed in contributions {
-            let Some(verified) = signed.clone().verify(self.run) else { continue };
-            let header = *verified.body();
-            let Some(course) = self.courses.get_mut(header.fragment.index()) else { continue };
-            let base = course.chain.base();
-            let lost = self.config.lost.contains(&header.payload);
-            // More tokens than we can have trained: another node signed it with our key.
-            if header.author == self.me && header.tokens <= TOKENS_MAX {
-                course.last_capture = Some(header.payload);
-                course.signed.insert(header.round, header.id());
-                let kept = !lost && header.round + self.config.genesis.rounds.horizon > base;
-                let own = Own { id: header.id(), signed, kept };
-                let waits = waiting[header.fragment.index()].contains(&own.id);
-                match course.chain.contains(header.round, &own.id) {
-                    Some(true) => drop(course.own.insert(header.round, own)),
-                    None if header.round > base && !lost => {
-                        course.own.insert(header.round, own);
-                    }
-                    _ if waits && !lost => course.reissue(Own { kept: true, ..own }),
-                    // Its tokens are among those that were persisted as orphaned.
-                    Some(false) => course.orphans.push(own),
-                    None if header.round > base => course.orphans.push(own),
-                    None => {}
-                }
-            }
-            // Without its payload it must be fetched again, like any other.
-            if header.round > base && !lost {
-                let proof = PayloadProof::checked(header.payload);
-                if let Some(admitted) = Admitted::new(verified, proof) {
-                    self.ledger.insert(admitted);
-                    *self.references.entry(header.payload).or_default() += 1;
-                }
-            }
+            self.restore_contribution(signed, &returned);
         }
         for index in 0..self.courses.len() {
             let fragment = self.courses[index].fragment;
@@ -150,6 +105,9 @@ impl Engine {
             let settled = &mut course.tokens.settled;
             settled.signed_floor = settled.signed_floor.max(floor);
             course.dirty = course.version > course.head.version;
+            // Most were counted when they were given up, but a disk may lose more payloads.
+            let orphans = course.orphans.iter().map(Own::tokens).sum();
+            course.tokens.settled.orphaned = course.tokens.settled.orphaned.max(orphans);
             course.resume(resumed.as_ref());
             let idle = !course.dirty && course.head.version > 0;
             if idle && self.config.trains {
@@ -159,6 +117,42 @@ impl Engine {
         }
         if self.ledger.equivocated(&self.me) || self.roster.is_revoked(&self.me) {
             self.standing = Standing::Muted;
+        }
+    }
+
+    fn restore_contribution(&mut self, signed: Signed<Header>, returned: &Returned) {
+        let Some(verified) = signed.clone().verify(self.run) else { return };
+        let header = *verified.body();
+        let Some(course) = self.courses.get_mut(header.fragment.index()) else { return };
+        let base = course.chain.base();
+        let lost = self.config.lost.contains(&header.payload);
+        // More tokens than we can have trained: another node signed it with our key.
+        if header.author == self.me && header.tokens <= TOKENS_MAX {
+            course.last_capture = Some(header.payload);
+            course.signed.insert(header.round, header.id());
+            let kept = !lost && header.round + self.config.genesis.rounds.horizon > base;
+            let own = Own { id: header.id(), signed, kept };
+            match course.chain.contains(header.round, &own.id) {
+                _ if returned.taken.contains(&own.id) => {}
+                Some(true) => drop(course.own.insert(header.round, own)),
+                None if header.round > base && !lost => {
+                    course.own.insert(header.round, own);
+                }
+                _ if returned.waits(&header) && !lost => {
+                    course.reissue(Own { kept: true, ..own });
+                }
+                Some(false) => course.orphans.push(own),
+                None if header.round > base => course.orphans.push(own),
+                None => {}
+            }
+        }
+        // Without its payload it must be fetched again, like any other.
+        if header.round > base && !lost {
+            let proof = PayloadProof::checked(header.payload);
+            if let Some(admitted) = Admitted::new(verified, proof) {
+                self.ledger.insert(admitted);
+                *self.references.entry(header.payload).or_default() += 1;
+            }
         }
     }
 
@@ -208,5 +202,146 @@ impl Engine {
             course.head.trail = course.chain.base_trail();
             course.head.digest = course.chain.base_digest();
         }
+    }
+}
+
+/// What the records say of own contributions that no history held.
+#[derive(Default)]
+struct Returned {
+    /// They wait to be captured again.
+    waiting: BTreeMap<FragmentId, Vec<ContributionId>>,
+    /// A later contribution took them along: their content and tokens count there.
+    taken: BTreeSet<ContributionId>,
+}
+
+impl Returned {
+    fn note(&mut self, record: &Record, me: &NodeId) {
+        match record {
+            Record::Contribution(signed) if signed.body.author == *me => {
+                self.taken.extend(self.waiting.remove(&signed.body.fragment).unwrap_or_default());
+            }
+            Record::Waiting { fragment, own } => {
+                self.taken.retain(|id| !own.contains(id));
+                self.waiting.insert(*fragment, own.clone());
+            }
+            _ => {}
+        }
+    }
+
+    fn waits(&self, header: &Header) -> bool {
+        let waiting = self.waiting.get(&header.fragment);
+        waiting.is_some_and(|waiting| waiting.contains(&header.id()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chain::HistoryEntry;
+    use crate::engine::Settled;
+    use crate::genesis::{Genesis, Init, TensorKind, TensorSpec};
+    use crate::id::{ContentId, Version};
+    use crate::planted::Planted;
+    use crate::testkit;
+
+    const FRAGMENT: FragmentId = FragmentId(0);
+
+    fn engine(make: impl Fn(RunId) -> Vec<Record>, lost: &[ContentId]) -> Engine {
+        let tensor = TensorSpec::new("a", &[4, 4], TensorKind::Matrix, Init::Normal(0.1));
+        let genesis = Genesis {
+            fragments: 1,
+            rounds: testkit::rounds(),
+            ..Genesis::custom("restore", vec![tensor])
+        };
+        let records = make(genesis.run_id());
+        let config = EngineConfig {
+            genesis,
+            initial: vec![ContentId([0; 32])],
+            key: testkit::key(1),
+            incarnation: 2,
+            seed: 0,
+            trains: true,
+            resumed: Vec::new(),
+            lost: lost.iter().copied().collect(),
+            signed: Vec::new(),
+            planted: Planted::default(),
+        };
+        Engine::new(config, records, Time(0))
+    }
+
+    fn contribution(run: RunId, round: Version, tokens: u64) -> (ContributionId, Record) {
+        let payload = payload(round);
+        let (author, fragment, base) = (testkit::key(1).node(), FRAGMENT, 0);
+        let (steps, payload_bytes) = (1, 1);
+        let header =
+            Header { author, fragment, round, base, tokens, steps, payload, payload_bytes };
+        (header.id(), Record::Contribution(testkit::key(1).sign(run, header)))
+    }
+
+    fn payload(round: Version) -> ContentId {
+        ContentId([u8::try_from(round).unwrap(); 32])
+    }
+
+    fn stable(cut: Vec<ContributionId>) -> Record {
+        let entry = HistoryEntry { cut, weight: 1, digest: ContentId([1; 32]) };
+        Record::Stable { fragment: FRAGMENT, entry, settled: Settled::default() }
+    }
+
+    fn waiting(own: Vec<ContributionId>) -> Record {
+        Record::Waiting { fragment: FRAGMENT, own }
+    }
+
+    #[test]
+    fn what_waits_is_issued_again() {
+        let records = |run| {
+            let (one, first) = contribution(run, 1, 10);
+            vec![first, waiting(vec![one]), stable(Vec::new())]
+        };
+        let fates = engine(records, &[]).status(FRAGMENT).unwrap().fates;
+        assert_eq!((fates.reissued, fates.trained), (10, 10));
+    }
+
+    #[test]
+    fn what_a_later_contribution_took_along_counts_only_there() {
+        // Its payload may be pruned by then, or still be on disk.
+        for lost in [&[][..], &[payload(1)]] {
+            let records = |run| {
+                let (one, first) = contribution(run, 1, 10);
+                let (_, second) = contribution(run, 2, 15);
+                vec![first, waiting(vec![one]), stable(Vec::new()), second]
+            };
+            let engine = engine(records, lost);
+            let course = &engine.courses[FRAGMENT.index()];
+            assert!(course.orphans.is_empty() && !course.own.contains_key(&1));
+            assert!(course.may_have_signed(1));
+            let fates = engine.status(FRAGMENT).unwrap().fates;
+            assert_eq!((fates.pending, fates.orphaned, fates.trained), (15, 0, 15));
+        }
+    }
+
+    #[test]
+    fn what_the_disk_lost_is_orphaned_until_a_round_holds_it() {
+        let records = |run| vec![contribution(run, 1, 10).1];
+        let mut engine = engine(records, &[payload(1)]);
+        let fates = engine.status(FRAGMENT).unwrap().fates;
+        assert_eq!((fates.pending, fates.orphaned, fates.trained), (0, 10, 10));
+        let (id, _) = contribution(engine.run, 1, 10);
+        engine.courses[FRAGMENT.index()].recover(&[id]);
+        let fates = engine.status(FRAGMENT).unwrap().fates;
+        assert_eq!((fates.merged, fates.orphaned, fates.trained), (10, 0, 10));
+    }
+
+    #[test]
+    fn what_returned_during_a_capture_still_waits() {
+        let records = |run| {
+            let (one, first) = contribution(run, 1, 10);
+            let (two, second) = contribution(run, 2, 20);
+            let (_, third) = contribution(run, 3, 15);
+            let both = waiting(vec![one, two]);
+            let [begun, ended] = [stable(Vec::new()), stable(Vec::new())];
+            vec![first, second, waiting(vec![one]), begun, both, ended, third, waiting(vec![two])]
+        };
+        let fates = engine(records, &[]).status(FRAGMENT).unwrap().fates;
+        assert_eq!((fates.pending, fates.reissued, fates.orphaned), (15, 20, 0));
     }
 }

@@ -88,10 +88,12 @@ impl Engine {
         self.prune(fragment);
     }
 
-    /// Remembers which own contributions wait to be captured again.
+    /// Remembers which own contributions wait to be captured again, or are just being captured: a
+    /// crash before that is signed undoes it.
     pub(super) fn persist_waiting(&mut self, fragment: FragmentId) {
-        let returns = &self.courses[fragment.index()].returns;
-        let own = returns.iter().filter_map(|it| Some(it.own.as_ref()?.id)).collect();
+        let course = &self.courses[fragment.index()];
+        let waiting = course.returning.iter().chain(&course.returns);
+        let own = waiting.filter_map(|it| Some(it.own.as_ref()?.id)).collect();
         self.outbox.push(Output::Persist(Record::Waiting { fragment, own }));
     }
 

@@ -191,6 +191,12 @@ impl<'a> Stranger<'a> {
         self.restarts += 1;
         self.config.incarnation += 1;
         self.work.clear();
+        // A disk that lost some payloads. Another time they are back, fetched again.
+        let (records, script) = (&self.records, &mut self.script);
+        self.config.lost = match script.below(4) {
+            0 => records.iter().filter_map(payload).filter(|_| script.sloppy()).collect(),
+            _ => BTreeSet::new(),
+        };
         self.engine = Engine::new(self.config.clone(), self.records.clone(), self.now);
         self.check(0);
     }
@@ -392,6 +398,14 @@ fn outcome(script: &mut Script<'_>) -> FetchOutcome {
         1 => FetchOutcome::Unreachable,
         2 => FetchOutcome::Wrong,
         _ => FetchOutcome::Stored,
+    }
+}
+
+/// What a record needs to be on disk.
+fn payload(record: &Record) -> Option<ContentId> {
+    match record {
+        Record::Contribution(signed) => Some(signed.body.payload),
+        _ => None,
     }
 }
 

@@ -1,4 +1,4 @@
-//! A made-up swarm: contributions to one fragment, their payloads, and pools of several sizes.
+//! A made-up swarm: contributions to one fragment and their payloads.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -10,25 +10,8 @@ use atoll_protocol::fragment::{Fragment, Piece};
 use atoll_protocol::genesis::{Genesis, Merge, MergeRule, Outer, TensorKind};
 use atoll_protocol::id::{ContentId, ContributionId, FragmentId, NodeId, Version};
 use atoll_protocol::outer::{self, Cut, CutMember, Fold, Norms, OuterState, Payloads};
-use atoll_protocol::pool::{Inline, Pool};
+use atoll_protocol::pool::Inline;
 use atoll_protocol::rng::Rng;
-use rayon::prelude::*;
-
-/// A rayon pool with a fixed number of threads.
-#[derive(Debug)]
-pub(crate) struct Threads(rayon::ThreadPool);
-
-impl Threads {
-    pub(crate) fn new(threads: usize) -> Self {
-        Self(rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap())
-    }
-}
-
-impl Pool for Threads {
-    fn run(&self, jobs: usize, job: &(dyn Fn(usize) + Sync)) {
-        self.0.install(|| (0..jobs).into_par_iter().for_each(job));
-    }
-}
 
 /// Payloads in memory, counting how often one is asked for.
 #[derive(Default)]

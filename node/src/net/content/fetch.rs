@@ -111,7 +111,7 @@ impl Fetcher {
             pool: Pool::new(missing),
             holders: holders.len(),
         };
-        let ended = self.from_all(&job, order.from, &holders, first, received).await;
+        let ended = self.read_from(&job, order.from, &holders, first, received).await;
         // Taken out even if it failed: whoever still writes must find nothing to write to.
         let incoming = taken(&job.incoming).await.map_err(End::Disk)?;
         if !job.pool.is_done() {
@@ -149,7 +149,7 @@ impl Fetcher {
     }
 
     /// Lets all holders work until everything is here, or nobody is left.
-    async fn from_all<'a>(
+    async fn read_from<'a>(
         &'a self,
         job: &'a Job,
         from: NodeId,
@@ -161,7 +161,7 @@ impl Fetcher {
             .iter()
             .map(|node| {
                 let stream = if *node == from { first.take() } else { None };
-                self.from_one(job, *node, *node == from, stream)
+                self.read_one(job, *node, *node == from, stream)
             })
             .collect();
         let mut ended = Ok(());
@@ -178,7 +178,7 @@ impl Fetcher {
         ended
     }
 
-    async fn from_one<'a>(
+    async fn read_one<'a>(
         &'a self,
         job: &'a Job,
         node: NodeId,

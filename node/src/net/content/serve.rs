@@ -129,10 +129,7 @@ impl Server {
         if let Ok(slot) = self.slots.try_acquire() {
             return Ok(Some(slot));
         }
-        let _waiter = match Waiter::queue(&self.waiting) {
-            Some(waiter) => waiter,
-            None => return Ok(None),
-        };
+        let Some(_waiter) = Waiter::queue(&self.waiting) else { return Ok(None) };
         let slot = self.slots.acquire();
         tokio::pin!(slot);
         loop {

@@ -49,12 +49,11 @@ impl Task {
         let link = peer.links.iter().find(|link| link.id == connection_id);
         let Some(seen) = link.map(|link| link.address.clone()) else { return };
         let first = peer.kind == Kind::Unknown;
-        let node = peer.node;
-        let ours = node.filter(|_| info.protocols.contains(&self.protocols.message));
+        let ours = peer.node.is_some() && info.protocols.contains(&self.protocols.message);
         peer.kind = match ours {
-            Some(_) => Kind::Ours,
-            None if self.discovery.is_bootstrap(&peer_id) => Kind::Bootstrap,
-            None => Kind::Stranger,
+            true => Kind::Ours,
+            false if self.discovery.is_bootstrap(&peer_id) => Kind::Bootstrap,
+            false => Kind::Stranger,
         };
         let kind = peer.kind;
         if self.discovery.is_bootstrap(&peer_id) {
@@ -63,13 +62,21 @@ impl Task {
         if kind != Kind::Stranger {
             self.learn_own(peer_id, &info, &seen, now);
         }
-        let Some(node) = ours else { return };
-        self.book.connected(&peer_id, None);
-        self.book.ours(&peer_id);
-        if self.up.send_if_modified(|up| up.insert(node)) {
+        if ours {
+            self.book.connected(&peer_id, None);
+            self.book.ours(&peer_id);
             if first {
                 self.rescore(peer_id, now);
             }
+            self.raise(peer_id, now);
+        }
+    }
+
+    /// Tells the driver of a peer, once it can be spoken to.
+    pub(super) fn raise(&mut self, peer: PeerId, now: Instant) {
+        let peer = self.peers.get(&peer).filter(|peer| peer.is_ready(now));
+        let Some(node) = peer.and_then(|peer| peer.node) else { return };
+        if self.up.send_if_modified(|up| up.insert(node)) {
             self.outbox.push(NetEvent::PeerUp(node));
         }
     }
@@ -106,6 +113,9 @@ impl Task {
                 Kind::Unknown if age > SILENT_TIME => strangers.push(*id),
                 _ => spare.extend(peer.spare(own, *id, now)),
             }
+        }
+        for peer in self.peers.keys().copied().collect::<Vec<_>>() {
+            self.raise(peer, now);
         }
         for connection in spare {
             self.swarm.close_connection(connection);
@@ -144,6 +154,7 @@ impl Task {
             node: node_of(&id),
             links: Vec::new(),
             kind: Kind::Unknown,
+            listens: false,
             since: now,
             rtt: None,
         });

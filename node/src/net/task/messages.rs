@@ -1,5 +1,7 @@
 //! Gossip and direct messages, in and out.
 
+use std::time::Instant;
+
 use atoll_protocol::fault::Verdict;
 use atoll_protocol::id::NodeId;
 use atoll_protocol::limits::{GOSSIP_BYTES_MAX, MESSAGE_BYTES_MAX};
@@ -63,7 +65,13 @@ impl Task {
                 }
                 self.outbox.push(NetEvent::Received { from, bytes: message.data, receipt });
             }
-            gossipsub::Event::Subscribed { topic, .. } if topic == self.protocols.topic.hash() => {
+            gossipsub::Event::Subscribed { topic, peer_id }
+                if topic == self.protocols.topic.hash() =>
+            {
+                if let Some(peer) = self.peers.get_mut(&peer_id) {
+                    peer.listens = true;
+                }
+                self.raise(peer_id, Instant::now());
                 for bytes in std::mem::take(&mut self.unsent) {
                     self.publish(bytes);
                 }

@@ -13,6 +13,8 @@ pub(super) struct Peer {
     pub(super) node: Option<NodeId>,
     pub(super) links: Vec<Link>,
     pub(super) kind: Kind,
+    /// It takes our gossip.
+    pub(super) listens: bool,
     pub(super) since: Instant,
     pub(super) rtt: Option<Duration>,
 }
@@ -41,6 +43,12 @@ pub(super) struct Link {
 }
 
 impl Peer {
+    /// Whether it can be spoken to in every way, or should be by now.
+    pub(super) fn is_ready(&self, now: Instant) -> bool {
+        let age = now.saturating_duration_since(self.since);
+        self.kind == Kind::Ours && (self.listens || age >= LISTEN_TIME)
+    }
+
     /// The connection that is used, if all goes well.
     pub(super) fn best(&self) -> Option<&Link> {
         self.links.iter().min_by_key(|link| link.rank())
@@ -69,6 +77,8 @@ impl Link {
     }
 }
 
+/// A node that takes no gossip after this long never will, but may have contents.
+const LISTEN_TIME: Duration = Duration::from_secs(3);
 /// Others may still be using a new connection to find out something.
 const SETTLE_TIME: Duration = Duration::from_secs(5);
 
@@ -92,7 +102,8 @@ mod tests {
             link(2, tcp, false),
             link(3, "/ip4/203.0.113.5/udp/1/quic-v1", false),
         ];
-        let peer = Peer { node: None, links, kind: Kind::Ours, since: now, rtt: None };
+        let peer =
+            Peer { node: None, links, kind: Kind::Ours, listens: false, since: now, rtt: None };
         let (mut low, mut high) = (PeerId::random(), PeerId::random());
         if high < low {
             std::mem::swap(&mut low, &mut high);

@@ -1,0 +1,71 @@
+//! What checks measured of contents, where nobody has to wait for the disk to ask.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+
+use atoll_protocol::id::ContentId;
+use atoll_protocol::outer::Norms;
+
+use super::locked;
+
+/// All norms, those that are not in the database yet included.
+#[derive(Debug)]
+pub(super) struct Measured(Mutex<Known>);
+
+#[derive(Debug)]
+struct Known {
+    norms: BTreeMap<ContentId, Norms>,
+    unwritten: BTreeSet<ContentId>,
+}
+
+impl Measured {
+    /// Those that the database has.
+    pub(super) fn new(norms: BTreeMap<ContentId, Norms>) -> Self {
+        Self(Mutex::new(Known { norms, unwritten: BTreeSet::new() }))
+    }
+
+    /// Notes one.
+    pub(super) fn note(&self, id: ContentId, norms: &Norms) {
+        let mut known = locked(&self.0);
+        if known.norms.get(&id) != Some(norms) {
+            known.norms.insert(id, norms.clone());
+            known.unwritten.insert(id);
+        }
+    }
+
+    /// What was measured of a content.
+    pub(super) fn norms(&self, id: &ContentId) -> Option<Norms> {
+        locked(&self.0).norms.get(id).cloned()
+    }
+
+    /// Everything that was measured.
+    pub(super) fn ids(&self) -> Vec<ContentId> {
+        locked(&self.0).norms.keys().copied().collect()
+    }
+
+    /// Those that are not in the database yet.
+    pub(super) fn unwritten(&self) -> Vec<(ContentId, Norms)> {
+        let known = locked(&self.0);
+        let find = |id: &ContentId| Some((*id, known.norms.get(id)?.clone()));
+        known.unwritten.iter().filter_map(find).collect()
+    }
+
+    /// Notes that these are in the database now.
+    pub(super) fn written(&self, rows: &[(ContentId, Norms)]) {
+        let mut known = locked(&self.0);
+        for (id, norms) in rows {
+            if known.norms.get(id) == Some(norms) {
+                known.unwritten.remove(id);
+            }
+        }
+    }
+
+    /// Forgets some.
+    pub(super) fn forget(&self, gone: &[ContentId]) {
+        let mut known = locked(&self.0);
+        for id in gone {
+            known.norms.remove(id);
+            known.unwritten.remove(id);
+        }
+    }
+}
