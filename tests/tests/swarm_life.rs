@@ -9,12 +9,12 @@ mod lab;
 
 use std::time::Duration;
 
-use lab::{Bootstrap, Fates, GENESIS, Lab, Node, Status, Swarm};
+use lab::{Bootstrap, Fates, GENESIS, Lab, Node, Status, Swarm, wait_for};
 
 #[test]
 fn a_swarm_lives() {
     let Some(lab) = Lab::new("life") else { return };
-    let mut meeting = Bootstrap::start(&lab.host("meeting"));
+    let meeting = Bootstrap::start(&lab.host("meeting"));
     let mut nodes: Vec<Node> =
         ["a", "b", "c", "d"].iter().map(|name| Node::new(&lab.host(name), &NO_MDNS)).collect();
     let ticket = nodes[0].make_run(GENESIS, meeting.addresses());
@@ -34,7 +34,7 @@ fn a_swarm_lives() {
     let printed = nodes[0].command(&["status", "--json"]);
     let printed: serde_json::Value = serde_json::from_str(&printed).unwrap();
     assert_eq!(printed["node"].as_str(), Some(statuses[0].text("/node")));
-    add_up(&swarm.agree_in_passing(LONG));
+    add_up(&swarm.agree(LONG));
 
     // One is killed at full speed; the others go on, and it comes back to where it was.
     let before = nodes[1].wait_until("a checkpoint", LONG, |it| it.number("/disk/checkpoint") > 0);
@@ -49,15 +49,16 @@ fn a_swarm_lives() {
     let steps = after.steps();
     nodes[1].wait_until("new steps", LONG, |status| status.steps() > steps);
     Swarm(nodes.iter().collect()).wait_for_rounds(3, LONG);
-    add_up(&Swarm(nodes.iter().collect()).agree_in_passing(LONG));
+    add_up(&Swarm(nodes.iter().collect()).agree(LONG));
 
     // The bootstrap dies, and nothing stops.
     meeting.process().kill9();
     Swarm(nodes.iter().collect()).wait_for_rounds(5, LONG);
 
-    // It comes back and knows nobody, but those it leads to each other. All merge what a newcomer
-    // gives first.
-    meeting.restart();
+    // A newcomer finds the swarm through a node's own ticket, and all merge what it gives first.
+    let ticket = wait_for("the ticket of a running node", LONG, || {
+        nodes[0].ticket().ok_or_else(|| nodes[0].process().output())
+    });
     nodes.push(Node::new(&lab.host("e"), &NO_MDNS));
     nodes[4].join(&ticket);
     let first = nodes[4].wait_until("a contribution", LONG, |it| !it.receipts().is_empty());

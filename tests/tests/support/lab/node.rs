@@ -70,6 +70,11 @@ impl Node {
         self.ask(&json!("quiesce"));
     }
 
+    /// Lets it step again.
+    pub(crate) fn resume(&self) {
+        self.ask(&json!("resume"));
+    }
+
     /// Its status now.
     ///
     /// Straight from its server, because tests look often and a process for every look would take
@@ -111,6 +116,12 @@ impl Node {
         self.process.as_ref().unwrap_or_else(|| panic!("{} was not started", self.name()))
     }
 
+    /// The ticket that the running node printed, with its own addresses, once it has.
+    pub(crate) fn ticket(&self) -> Option<String> {
+        let output = self.process().output();
+        output.lines().rfind(|line| line.starts_with(TICKET)).map(str::to_owned)
+    }
+
     /// The folder of its only run.
     pub(crate) fn folder(&self) -> Result<PathBuf, String> {
         let runs = self.home.join("runs");
@@ -148,5 +159,6 @@ impl Node {
 /// nothing that asks a router.
 const OPTIONS: [&str; 8] =
     ["--device", "cpu", "--threads", "1", "--step-ms", "100", "--upnp", "false"];
+const TICKET: &str = "atoll1";
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 const COMMAND: Duration = Duration::from_secs(60);

@@ -51,12 +51,13 @@ impl Swarm<'_> {
         })
     }
 
-    /// Waits until one look sees the same outer state everywhere, while the islands train.
-    pub(crate) fn agree_in_passing(&self, timeout: Duration) -> Vec<Status> {
-        self.wait_until_all("equal digests", timeout, |statuses| {
-            let first = statuses[0].digests();
-            statuses.iter().all(|status| status.digests() == first)
-        })
+    /// [`Swarm::quiesce_and_agree`], after which the islands go on.
+    pub(crate) fn agree(&self, timeout: Duration) -> Vec<Status> {
+        let statuses = self.quiesce_and_agree(timeout);
+        for node in &self.0 {
+            node.resume();
+        }
+        statuses
     }
 
     /// Lets no island step any more, and waits until every node has the same outer state for good.
