@@ -9,7 +9,7 @@ mod lab;
 
 use std::time::Duration;
 
-use lab::{Bootstrap, GENESIS, Lab, Node, Swarm, wait_for};
+use lab::{Bootstrap, Fates, GENESIS, Lab, Node, Status, Swarm, wait_for};
 
 #[test]
 fn a_swarm_lives() {
@@ -34,9 +34,7 @@ fn a_swarm_lives() {
     let printed = nodes[0].command(&["status", "--json"]);
     let printed: serde_json::Value = serde_json::from_str(&printed).unwrap();
     assert_eq!(printed["node"].as_str(), Some(statuses[0].text("/node")));
-    for status in swarm.agree(LONG) {
-        assert!(status.fates().iter().all(lab::Fates::add_up), "{status}");
-    }
+    add_up(&swarm.agree(LONG));
 
     // One is killed at full speed; the others go on, and it comes back to where it was.
     let before = nodes[1].wait_until("a checkpoint", LONG, |it| it.number("/disk/checkpoint") > 0);
@@ -51,9 +49,7 @@ fn a_swarm_lives() {
     let steps = after.steps();
     nodes[1].wait_until("new steps", LONG, |status| status.steps() > steps);
     Swarm(nodes.iter().collect()).wait_for_rounds(3, LONG);
-    for status in Swarm(nodes.iter().collect()).agree(LONG) {
-        assert!(status.fates().iter().all(lab::Fates::add_up), "{status}");
-    }
+    add_up(&Swarm(nodes.iter().collect()).agree(LONG));
 
     // The bootstrap dies, and nothing stops.
     meeting.process().kill9();
@@ -71,13 +67,17 @@ fn a_swarm_lives() {
         let receipts = status.receipts();
         receipts.iter().any(|(of, merged_by, _)| *of == round && *merged_by == 4)
     });
-    for status in Swarm(nodes.iter().collect()).agree(LONG) {
-        assert!(status.fates().iter().all(lab::Fates::add_up), "{status}");
-    }
+    add_up(&Swarm(nodes.iter().collect()).quiesce_and_agree(LONG));
 
     // Whoever is asked to leave does so at once.
     nodes[2].process().terminate();
     assert!(nodes[2].process().wait(LONG).unwrap().success(), "{}", nodes[2].process().log());
+}
+
+fn add_up(statuses: &[Status]) {
+    for status in statuses {
+        assert!(status.fates().iter().all(Fates::add_up), "{status}");
+    }
 }
 
 /// Only the bootstrap and tickets lead to others.

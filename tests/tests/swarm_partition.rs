@@ -42,7 +42,7 @@ fn two_halves_become_one_again() {
     lab.heal();
     swarm.wait_until("all to be heard again", LONG, together);
     swarm.wait_for_rounds(3, LONG);
-    let statuses = swarm.agree(LONG);
+    let statuses = swarm.quiesce_and_agree(LONG);
     let furthest = apart.iter().flatten().map(lab::Status::version_min).max().unwrap();
     for status in &statuses {
         assert!(status.version_min() >= furthest, "{status}");

@@ -116,7 +116,7 @@ impl Node {
         self.process.as_ref().unwrap_or_else(|| panic!("{} was not started", self.name()))
     }
 
-    /// The ticket that the running node printed, with its own addresses.
+    /// The ticket that the running node printed, with its own addresses, once it has.
     pub(crate) fn ticket(&self) -> Option<String> {
         let output = self.process().output();
         output.lines().rfind(|line| line.starts_with(TICKET)).map(str::to_owned)

@@ -51,25 +51,29 @@ impl Swarm<'_> {
         })
     }
 
-    /// Lets no island step until every node has the same outer state, and returns what they say
-    /// then; the islands go on afterwards.
+    /// [`Swarm::quiesce_and_agree`], after which the islands go on.
     pub(crate) fn agree(&self, timeout: Duration) -> Vec<Status> {
+        let statuses = self.quiesce_and_agree(timeout);
+        for node in &self.0 {
+            node.resume();
+        }
+        statuses
+    }
+
+    /// Lets no island step any more, and waits until every node has the same outer state for good.
+    pub(crate) fn quiesce_and_agree(&self, timeout: Duration) -> Vec<Status> {
         for node in &self.0 {
             node.quiesce();
         }
         let mut settled = 0;
         let mut last = Vec::new();
-        let statuses = self.wait_until_all("equal digests that stay", timeout, |statuses| {
+        self.wait_until_all("equal digests that stay", timeout, |statuses| {
             let first = statuses[0].digests();
             let equal = statuses.iter().all(|status| status.digests() == first);
             settled = if equal && first == last { settled + 1 } else { 0 };
             last = first;
             settled >= LOOKS
-        });
-        for node in &self.0 {
-            node.resume();
-        }
-        statuses
+        })
     }
 
     fn describe(&self, statuses: &[Status]) -> String {
