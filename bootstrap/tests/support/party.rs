@@ -44,14 +44,21 @@ impl Host {
         let server = Server::start(settings).await.unwrap();
         let (peer, http) = (server.peer_id, server.http);
         let (stop, stopped) = oneshot::channel();
-        let (tell, mut told) = mpsc::channel(8);
+        let (tell, mut told) = mpsc::unbounded_channel();
         let stopped = async { stopped.await.unwrap_or_default() };
-        let task =
-            tokio::spawn(server.run(stopped, move |address| tell.try_send(address).unwrap()));
-        let (one, other) = (told.recv().await.unwrap(), told.recv().await.unwrap());
-        let is_tcp = one.iter().any(|part| matches!(part, Protocol::Tcp(_)));
-        let (tcp, quic) = if is_tcp { (one, other) } else { (other, one) };
-        Self { peer, tcp, quic, http, stop, task }
+        // Nobody may be listening any more when it finds one more address.
+        let task = tokio::spawn(server.run(stopped, move |address| drop(tell.send(address))));
+        let (mut tcp, mut quic) = (None, None);
+        while tcp.is_none() || quic.is_none() {
+            let address = told.recv().await.unwrap();
+            // What `--external` says is told, too, and cannot be dialled from here.
+            match address.iter().collect::<Vec<_>>()[..] {
+                [Protocol::Ip4(_), Protocol::Tcp(_), ..] => tcp = Some(address),
+                [Protocol::Ip4(_), Protocol::Udp(_), ..] => quic = Some(address),
+                _ => {}
+            }
+        }
+        Self { peer, tcp: tcp.unwrap(), quic: quic.unwrap(), http, stop, task }
     }
 
     /// Asks it to stop, and waits until it has.
