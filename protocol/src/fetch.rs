@@ -35,7 +35,7 @@ struct Turn {
 #[derive(Debug)]
 struct Want {
     turn: Turn,
-    bytes_max: u32,
+    bytes_max: u64,
     since: Time,
     holders: Vec<NodeId>,
     next_holder: usize,
@@ -65,7 +65,7 @@ pub struct Ask {
     /// Whom.
     pub from: NodeId,
     /// Stop reading after this many bytes.
-    pub bytes_max: u32,
+    pub bytes_max: u64,
 }
 
 /// What an ended attempt means.
@@ -83,20 +83,20 @@ pub enum Ended {
 
 impl Fetcher {
     /// Wants `content`, which `holder` should have.
-    pub fn want(&mut self, content: ContentId, bytes_max: u32, holder: NodeId, now: Time) {
+    pub fn want(&mut self, content: ContentId, bytes_max: u64, holder: NodeId, now: Time) {
         self.enqueue(content, bytes_max, holder, now, true);
     }
 
     /// Like [`Fetcher::want`], before everything else and beyond the caps: for the few contents
     /// without which the rest is of no use.
-    pub fn want_first(&mut self, content: ContentId, bytes_max: u32, holder: NodeId, now: Time) {
+    pub fn want_first(&mut self, content: ContentId, bytes_max: u64, holder: NodeId, now: Time) {
         self.enqueue(content, bytes_max, holder, now, false);
     }
 
     fn enqueue(
         &mut self,
         content: ContentId,
-        bytes_max: u32,
+        bytes_max: u64,
         holder: NodeId,
         now: Time,
         waits: bool,
@@ -138,6 +138,11 @@ impl Fetcher {
     /// Whether `content` is wanted.
     pub fn wants(&self, content: &ContentId) -> bool {
         self.wants.contains_key(content)
+    }
+
+    /// Whether somebody is being asked for `content` right now.
+    pub fn is_asked(&self, content: &ContentId) -> bool {
+        self.wants.get(content).is_some_and(|want| want.asked.is_some())
     }
 
     /// Who should have a content that is wanted.

@@ -5,6 +5,7 @@ mod nodes;
 
 use atoll_protocol::engine::Report;
 use atoll_protocol::frontier::Standing;
+use atoll_protocol::genesis::{Genesis, Init, TensorKind, TensorSpec};
 use atoll_protocol::id::FragmentId;
 
 use nodes::{Room, genesis};
@@ -104,4 +105,20 @@ fn a_fresh_node_cannot_overwrite_the_swarm() {
     assert_eq!(room.digests(4), room.digests(0));
     let donors = room.nodes[..4].iter().flat_map(|node| &node.reports);
     assert!(!donors.into_iter().any(|report| matches!(report, Report::Installed { .. })));
+}
+
+#[test]
+fn a_snapshot_that_takes_longer_than_a_few_heartbeats_still_arrives() {
+    let matrix = TensorSpec::new("a", &[512, 256], TensorKind::Matrix, Init::Zeros);
+    let rounds = genesis().rounds;
+    let mut room = Room::new(Genesis { tensors: vec![matrix], fragments: 1, ..genesis() }, 4);
+    room.nodes[3].up = false;
+    room.thin = Some((3, 8 * rounds.heartbeat_ms));
+    room.run(30_000);
+    room.nodes[3].up = true;
+    room.connect();
+    room.run(60 * rounds.heartbeat_ms);
+    let installed = |report: &Report| matches!(report, Report::Installed { .. });
+    assert!(room.nodes[3].reports.iter().any(installed));
+    assert_eq!(room.nodes[3].engine.standing(), Standing::CaughtUp);
 }

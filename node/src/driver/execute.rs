@@ -40,7 +40,7 @@ impl Driver {
             Output::Fetch { content, from, bytes_max } => {
                 let mut others = self.engine.holders(&content);
                 others.retain(|node| *node != from);
-                self.net.fetch(content, from, others, u64::from(bytes_max));
+                self.net.fetch(content, from, others, bytes_max);
             }
             Output::Check { payload, fragment } => self.check(payload, fragment),
             Output::Capture { fragment } => {

@@ -291,7 +291,7 @@ impl Engine {
         {
             for holder in [header.author, from] {
                 if holder != self.me {
-                    let bytes = header.payload_bytes;
+                    let bytes = u64::from(header.payload_bytes);
                     self.fetcher.want(header.payload, bytes, holder, self.now);
                 }
             }

@@ -22,9 +22,7 @@ impl Engine {
         for index in 0..self.courses.len() {
             let fragment = self.courses[index].fragment;
             let ahead = self.ahead_of(fragment);
-            let patience = self.heartbeat_span().times(INSTALL_HEARTBEATS);
-            let installing = self.courses[index].installing.as_ref();
-            if installing.is_some_and(|it| !it.stored && self.now.since(it.since) > patience) {
+            if self.is_hopeless(index) {
                 self.give_up_install(fragment);
             }
             if ahead.is_empty() {
@@ -121,8 +119,7 @@ impl Engine {
             choice = Choice::Keep;
         }
         let Choice::Adopt { chain, donors } = choice else { return };
-        let bytes = 4 * (8 + 2 * self.elements[fragment.index()]);
-        let bytes_max = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let bytes_max = snapshot_bytes(self.elements[fragment.index()]);
         for donor in donors {
             self.fetcher.want_first(chain.base_digest(), bytes_max, donor, self.now);
         }
@@ -208,6 +205,21 @@ impl Engine {
         }
     }
 
+    /// Whether a snapshot should have come by now. One that is on its way may take as long as
+    /// all of them together take over the thinnest link.
+    fn is_hopeless(&self, index: usize) -> bool {
+        let Some(installing) = self.courses[index].installing.as_ref().filter(|it| !it.stored)
+        else {
+            return false;
+        };
+        let patience = self.heartbeat_span().times(INSTALL_HEARTBEATS);
+        let bytes: u64 = self.elements.iter().map(|elements| snapshot_bytes(*elements)).sum();
+        let most = Span(patience.0.saturating_add(bytes / SNAPSHOT_BYTES_PER_MS_MIN));
+        let waited = self.now.since(installing.since);
+        let asked = self.fetcher.is_asked(&installing.chain.base_digest());
+        waited > if asked { most } else { patience }
+    }
+
     fn give_up_install(&mut self, fragment: FragmentId) {
         let course = &mut self.courses[fragment.index()];
         if let Some(installing) = course.installing.take() {
@@ -216,7 +228,14 @@ impl Engine {
     }
 }
 
+/// Bytes of a fragment's base as a file: parameters and momentum behind a head.
+fn snapshot_bytes(elements: usize) -> u64 {
+    4 * (8 + 2 * elements as u64)
+}
+
 /// Peers that are asked for their history at once.
 const ASKED_MAX: usize = 32;
-/// Heartbeats after which a snapshot that does not come is given up.
+/// Heartbeats after which a snapshot that nobody is sending is given up.
 const INSTALL_HEARTBEATS: u64 = 5;
+/// The thinnest link over which a run can be joined: about a megabit a second.
+const SNAPSHOT_BYTES_PER_MS_MIN: u64 = 128;

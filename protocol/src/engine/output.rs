@@ -45,7 +45,7 @@ pub enum Output {
         /// Whom to ask.
         from: NodeId,
         /// Stop reading after this many bytes.
-        bytes_max: u32,
+        bytes_max: u64,
     },
     /// Check a stored payload with `outer::check`; ends in one `Input::Checked`.
     Check {

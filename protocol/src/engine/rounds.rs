@@ -257,7 +257,7 @@ impl Engine {
             let holders: Vec<NodeId> = self.peers.reachable().copied().collect();
             for holder in holders.into_iter().chain([header.author]) {
                 if holder != self.me {
-                    self.fetcher.want(missing, header.payload_bytes, holder, self.now);
+                    self.fetcher.want(missing, u64::from(header.payload_bytes), holder, self.now);
                 }
             }
         }

@@ -40,7 +40,10 @@ pub(crate) struct Room {
     pub(crate) nodes: Vec<Node>,
     /// Pairs that cannot reach each other.
     pub(crate) cut: Vec<(usize, usize)>,
+    /// How long a node's fetches of large contents take.
+    pub(crate) thin: Option<(usize, u64)>,
     queue: VecDeque<(usize, Input)>,
+    late: Vec<(Time, usize, Input)>,
 }
 
 #[derive(Default)]
@@ -72,7 +75,9 @@ impl Room {
             now: Time(0),
             nodes: Vec::new(),
             cut: Vec::new(),
+            thin: None,
             queue: VecDeque::new(),
+            late: Vec::new(),
         };
         for n in 0..count {
             let key = testkit::key(n + 1);
@@ -99,6 +104,8 @@ impl Room {
         let end = self.now.0 + ms;
         while self.now.0 < end {
             self.now = Time(self.now.0 + 10);
+            let arrived = self.late.extract_if(.., |(at, ..)| *at <= self.now);
+            self.queue.extend(arrived.map(|(_, index, input)| (index, input)));
             for index in 0..self.nodes.len() {
                 if !self.nodes[index].up {
                     continue;
@@ -247,17 +254,28 @@ impl Room {
     fn fetch(&mut self, index: usize, content: ContentId, from: NodeId) {
         let holder = (0..self.nodes.len())
             .find(|other| self.nodes[*other].engine.node() == from && self.reach(index, *other));
+        let mut at = self.now;
         let outcome = match holder {
             None => FetchOutcome::Unreachable,
             Some(holder) => match self.nodes[holder].store.0.get(&content).cloned() {
                 None => FetchOutcome::NotFound,
                 Some((bytes, _)) => {
+                    if let Some((_, ms)) =
+                        self.thin.filter(|it| it.0 == index && bytes.len() > LARGE)
+                    {
+                        at = Time(at.0 + ms);
+                    }
                     self.nodes[index].store.0.insert(content, (bytes, None));
                     FetchOutcome::Stored
                 }
             },
         };
-        self.queue.push_back((index, Input::Fetched { content, from, outcome }));
+        let input = Input::Fetched { content, from, outcome };
+        if at > self.now {
+            self.late.push((at, index, input));
+        } else {
+            self.queue.push_back((index, input));
+        }
     }
 
     /// What a driver's pool would do.
@@ -312,3 +330,6 @@ impl Room {
         self.queue.push_back((index, input));
     }
 }
+
+/// Bytes from which a content takes its time over a thin link.
+const LARGE: usize = 64 * 1024;

@@ -56,7 +56,8 @@ fn time(inputs: &Inputs, sizing: &Sizing) -> [Bound; 4] {
     let pages = inputs.fragments.div_ceil(FRONTIER_ENTRIES_MAX as u64) as f64;
     let horizon = inputs.horizon as f64 * sizing.round_seconds;
     let snapshot = 8.0 * sizing.join.snapshot_bytes / inputs.link.down;
-    let patience = INSTALL_HEARTBEATS * heartbeat;
+    let patience =
+        INSTALL_HEARTBEATS * heartbeat + sizing.join.snapshot_bytes / SNAPSHOT_BYTES_PER_SECOND_MIN;
     let join = sizing.join.seconds.unwrap_or(f64::INFINITY);
     [
         bound(
@@ -100,6 +101,8 @@ const HISTORY_ENTRY_BYTES: f64 = 64.0;
 const CONTRIBUTION_ID_BYTES: f64 = 32.0;
 /// Heartbeats after which a snapshot that does not come is given up: docs/PROTOCOL.md, 11.12.
 const INSTALL_HEARTBEATS: f64 = 5.0;
+/// And the rate below which even one that comes is.
+const SNAPSHOT_BYTES_PER_SECOND_MIN: f64 = 128e3;
 /// A large host of today.
 const HOST_BYTES: f64 = 2e12;
 const HOST_THREADS: f64 = 128.0;

@@ -92,11 +92,11 @@ impl Simulation<'_> {
         node: NodeIndex,
         content: ContentId,
         from: NodeId,
-        bytes_max: u32,
+        bytes_max: u64,
     ) {
         let holder = self.resolve(node, from);
         let (now, life) = (self.world.now, self.world.nodes[node].life);
-        let patience = self.world.links.patience(u64::from(bytes_max));
+        let patience = self.world.links.patience(bytes_max);
         let Some(running) = &mut self.world.nodes[node].running else { return };
         running.fetch += 1;
         let number = running.fetch;
@@ -152,7 +152,7 @@ impl Simulation<'_> {
         let Some((from, bytes_max)) = self.end_fetch(request) else { return };
         let outcome = match bytes {
             None => FetchOutcome::NotFound,
-            Some(bytes) if bytes.len() as u64 > u64::from(bytes_max) => FetchOutcome::Wrong,
+            Some(bytes) if bytes.len() as u64 > bytes_max => FetchOutcome::Wrong,
             Some(bytes) if content_id(&bytes) != request.content => FetchOutcome::Wrong,
             Some(bytes) => {
                 self.world.nodes[request.asker].disk.store(request.content, bytes);
@@ -171,7 +171,7 @@ impl Simulation<'_> {
         }
     }
 
-    fn end_fetch(&mut self, request: Request) -> Option<(NodeId, u32)> {
+    fn end_fetch(&mut self, request: Request) -> Option<(NodeId, u64)> {
         if !self.world.lives(request.asker, request.life) {
             return None;
         }

@@ -66,7 +66,7 @@ pub(super) struct Running {
     pub(super) receipts: BTreeMap<u64, (Rc<Packet>, NodeIndex, bool)>,
     pub(super) receipt: u64,
     /// Fetches under way: whom they were asked of, and the most bytes they may bring.
-    pub(super) fetches: BTreeMap<u64, (NodeId, u32)>,
+    pub(super) fetches: BTreeMap<u64, (NodeId, u64)>,
     pub(super) fetch: u64,
 }
 

@@ -58,7 +58,7 @@ impl Holder<'_> {
         content: ContentId,
         bytes_max: u64,
     ) -> Result<Outline, End> {
-        let most = Outline::wire_bytes(bytes_max.min(u64::from(u32::MAX))).unwrap_or_default();
+        let most = Outline::wire_bytes(bytes_max).unwrap_or_default();
         let bytes = self.ask(Request::Outline(content), most).await?;
         Outline::from_bytes(&bytes, bytes_max)
             .filter(|outline| outline.verify(&content))
