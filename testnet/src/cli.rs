@@ -17,7 +17,7 @@ use crate::report::{self, Summary};
 use crate::runner::{self, EXIT_HARNESS, EXIT_OK, EXIT_USAGE};
 use crate::sim::{Setup, liars, plan};
 use crate::up::{self, UpError};
-use crate::{goodput, plan as sizing, planted, scenario, study};
+use crate::{compare, goodput, plan as sizing, planted, scenario, study};
 
 /// Swarms on one machine.
 #[derive(Debug, Parser)]
@@ -39,6 +39,8 @@ pub enum Command {
     Plan(sizing::Options),
     /// How much of the time chips do useful work while they fail, next to the published table.
     Goodput(goodput::Options),
+    /// How well ways to train together learn, at equal tokens.
+    Compare(compare::Options),
     /// End what a killed `up` left behind; started by `up` itself.
     #[command(hide = true, name = up::keeper::COMMAND)]
     Keep,
@@ -102,6 +104,9 @@ pub enum CliError {
     /// A swarm of processes did not come to its end.
     #[error(transparent)]
     Up(#[from] UpError),
+    /// A comparison did not come to its end.
+    #[error("{0:#}")]
+    Compare(anyhow::Error),
 }
 
 impl CliError {
@@ -109,7 +114,7 @@ impl CliError {
         match self {
             Self::Up(UpError::Interrupted) => EXIT_INTERRUPTED,
             Self::Up(UpError::Usage { .. }) | Self::Usage { .. } | Self::Write(_) => EXIT_USAGE,
-            Self::Up(_) => EXIT_HARNESS,
+            Self::Up(_) | Self::Compare(_) => EXIT_HARNESS,
         }
     }
 }
@@ -132,6 +137,10 @@ pub fn run(cli: &Cli, out: &mut dyn Write) -> ExitCode {
             sizing::run(options, out).map(|()| EXIT_OK).map_err(CliError::from)
         }
         Command::Goodput(options) => simulate_failures(options, out),
+        Command::Compare(options) => {
+            let ended = compare::run(options, &mut io::stdout()).map_err(CliError::Compare);
+            ended.map(|holds| if holds { EXIT_OK } else { EXIT_HARNESS })
+        }
         Command::Keep => {
             up::keeper::keep(io::stdin().lock());
             Ok(EXIT_OK)

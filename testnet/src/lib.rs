@@ -1,8 +1,11 @@
 //! Swarms on one machine.
 
+pub mod central;
 pub mod check;
 pub mod cli;
+pub mod compare;
 pub mod goodput;
+pub mod lesson;
 pub mod plan;
 pub mod planted;
 pub mod report;

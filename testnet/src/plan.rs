@@ -12,7 +12,7 @@ mod published;
 mod quantity;
 mod scale;
 mod sizing;
-mod words;
+pub(crate) mod words;
 
 use std::io::Write;
 

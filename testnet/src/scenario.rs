@@ -92,6 +92,7 @@ pub fn calm(seed: u64, islands: usize) -> Setup {
     Setup {
         seed,
         task_seed: seed,
+        lesson: None,
         genesis: genesis(seed),
         islands: (0..islands).map(|key| island(key, 100)).collect(),
         links: LinkPlan {

@@ -27,6 +27,7 @@ mod world;
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::sync::Arc;
 
 use atoll_protocol::engine::Fates;
 use atoll_protocol::genesis::Genesis;
@@ -35,6 +36,7 @@ use atoll_protocol::planted::Planted;
 use atoll_protocol::time::Time;
 
 use crate::check::{Checker, NodeIndex};
+use crate::lesson::Lesson;
 use byzantine::{Attack, Cast};
 pub use fault::{FaultEvent, PartitionKind};
 use observer::Observer;
@@ -49,6 +51,8 @@ pub struct Setup {
     pub genesis: Genesis,
     /// Which toy language the islands learn.
     pub task_seed: u64,
+    /// What they learn instead of it.
+    pub lesson: Option<Arc<dyn Lesson>>,
     /// The nodes.
     pub islands: Vec<IslandPlan>,
     /// The links between them.

@@ -2,11 +2,12 @@
 
 use std::io::{self, Write};
 
+use crate::central::{self, Plan};
 use crate::runner::{self, Verdict};
 use crate::scenario;
 use crate::sim::byzantine::Attack;
 use crate::sim::{Outcome, Setup};
-use crate::toy::{self, LEARNING_RATE, Plan, Task};
+use crate::toy::{self, Task, Toy};
 
 /// One seed's loss ratios; each is lower-is-better and 1 is as good as the control.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -95,11 +96,11 @@ fn against_central(setup: &Setup, outcome: &Outcome) -> Result<f64, String> {
     let islands = u16::try_from(setup.islands.len()).unwrap_or(u16::MAX);
     let a_round = u64::from(islands) * u64::from(setup.genesis.rounds.steps) * toy::learner::BATCH;
     let rounds = u32::try_from(tokens / a_round.max(1)).unwrap_or(u32::MAX).saturating_add(2);
-    let plan =
-        Plan { islands, rounds, seed: setup.seed, learning_rate: LEARNING_RATE, staggered: true };
-    let task = Task::new(setup.task_seed);
-    let control = toy::central(&task, &setup.genesis, &plan).map_err(|why| why.to_string())?;
-    let loss = toy::loss_at(&control.curve, tokens).ok_or("the control trained no tokens")?;
+    let plan = Plan { islands, rounds, seed: setup.seed, staggered: true };
+    let lesson = Toy::new(Task::new(setup.task_seed), &setup.genesis);
+    let control =
+        central::central(&lesson, &setup.genesis, &plan).map_err(|why| why.to_string())?;
+    let loss = central::loss_at(&control.curve, tokens).ok_or("the control trained no tokens")?;
     Ok(outcome.loss_last / loss)
 }
 

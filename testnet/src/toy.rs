@@ -5,17 +5,17 @@
 //! is known exactly (its entropy is the floor of the loss), and the arithmetic is plain `f32`
 //! in a fixed order.
 
-pub mod central;
 pub mod language;
 pub mod layout;
 pub mod learner;
 mod network;
+pub mod pupil;
 pub mod task;
 
-pub use central::{Outcome, Plan, Point, central, loss_at};
 pub use language::Language;
 pub use layout::Layout;
-pub use learner::{Learner, LearnerCheckpoint};
+pub use learner::Learner;
+pub use pupil::Toy;
 pub use task::Task;
 
 /// The shard of one island in a run with this seed: islands `0..8` between them see every part

@@ -19,6 +19,8 @@ pub struct Admission {
     verified: BTreeMap<ContributionId, Header>,
     /// Whom each node has reason to refuse.
     refused: BTreeMap<NodeIndex, BTreeSet<NodeId>>,
+    /// The same, where the write that says so may still be lost.
+    unwritten: BTreeMap<NodeIndex, BTreeSet<NodeId>>,
     slots: BTreeMap<NodeIndex, BTreeMap<(RoundId, NodeId), ContributionId>>,
     checks: u64,
 }
@@ -30,6 +32,7 @@ impl Admission {
             run,
             verified: BTreeMap::new(),
             refused: BTreeMap::new(),
+            unwritten: BTreeMap::new(),
             slots: BTreeMap::new(),
             checks: 0,
         }
@@ -49,6 +52,7 @@ impl Checker for Admission {
             // What was written last may be lost, and is then not known to the node any more.
             Event::Crashed(node) => {
                 self.slots.remove(node);
+                self.unwritten.remove(node);
                 Ok(())
             }
             Event::Folded(node, fragment, params) if world.is_honest(*node) => {
@@ -77,6 +81,12 @@ impl Admission {
         node: NodeIndex,
         output: &Output,
     ) -> Result<(), String> {
+        // Nothing but another write goes out before a write is durable.
+        if !matches!(output, Output::Persist(_))
+            && let Some(written) = self.unwritten.remove(&node)
+        {
+            self.refused.entry(node).or_default().extend(written);
+        }
         match output {
             Output::Persist(Record::Contribution(signed)) => self.persisted(world, node, signed),
             Output::Persist(Record::Evidence(evidence)) => {
@@ -85,11 +95,11 @@ impl Admission {
                 if !evidence.holds(self.run) {
                     return Err(format!("node {node} believed forged evidence against {author}"));
                 }
-                self.refused.entry(node).or_default().insert(author);
+                self.unwritten.entry(node).or_default().insert(author);
                 Ok(())
             }
             Output::Persist(Record::Revocation(revocation)) => {
-                self.refused.entry(node).or_default().insert(revocation.body.node);
+                self.unwritten.entry(node).or_default().insert(revocation.body.node);
                 Ok(())
             }
             Output::Persist(Record::Stable { fragment, entry, .. }) => {
@@ -259,6 +269,19 @@ mod tests {
         let cut = fold(vec![member(&one.body)], true);
         assert!(checker.observe(&world, &Event::Output(0, &cut)).is_err());
         assert_eq!(checker.observe(&world, &Event::Output(1, &cut)), Ok(()));
+    }
+
+    #[test]
+    fn evidence_that_was_never_written_binds_nobody() {
+        let world = FakeWorld::new(2);
+        let mut checker = seen(&world);
+        let (one, other) = (world.signed(1, 1, 100, RUN), world.signed(1, 1, 200, RUN));
+        let evidence = Evidence::between(&one, &other).unwrap();
+        let evidence = Output::Persist(Record::Evidence(evidence));
+        assert_eq!(checker.observe(&world, &Event::Output(0, &evidence)), Ok(()));
+        assert_eq!(checker.observe(&world, &Event::Crashed(0)), Ok(()));
+        let cut = fold(vec![member(&one.body)], true);
+        assert_eq!(checker.observe(&world, &Event::Output(0, &cut)), Ok(()));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Role;
 use super::world::World;
-use crate::toy::{self, LEARNING_RATE, Plan, learner};
+use crate::central::{self, Plan};
 
 /// The held-out loss of the control. None if nothing was merged, or the control diverged.
 pub(super) fn loss(world: &World) -> Option<f64> {
@@ -13,13 +13,13 @@ pub(super) fn loss(world: &World) -> Option<f64> {
     let islands: BTreeSet<usize> = trains.map(|island| island.key).collect();
     let islands = u16::try_from(islands.len()).ok().filter(|islands| *islands > 0)?;
     let tokens = merged(world).min(TOKENS_MAX);
-    let a_round = u64::from(islands) * u64::from(genesis.rounds.steps) * learner::BATCH;
+    let a_round =
+        u64::from(islands) * u64::from(genesis.rounds.steps) * world.shared.lesson.batch();
     // The later fragments of the control are a round behind the first one.
     let rounds = u32::try_from(tokens / a_round).ok()?.saturating_add(2);
-    let (seed, learning_rate) = (world.setup.seed, LEARNING_RATE);
-    let plan = Plan { islands, rounds, seed, learning_rate, staggered: true };
-    let control = toy::central(&world.shared.task, genesis, &plan).ok()?;
-    toy::loss_at(&control.curve, tokens)
+    let plan = Plan { islands, rounds, seed: world.setup.seed, staggered: true };
+    let control = central::central(world.shared.lesson.as_ref(), genesis, &plan).ok()?;
+    central::loss_at(&control.curve, tokens)
 }
 
 /// Tokens of the running honest islands that are in the outer state: not those of islands that

@@ -228,6 +228,8 @@ impl Simulation<'_> {
         let pool = self.world.shared.pool.as_ref();
         let digest = part.fold.refold(cuts, &state.disk, pool)?;
         part.head = part.fold.head().params().into();
+        let members = cuts.iter().flat_map(|cut| &cut.members);
+        part.cut_tokens = members.map(|member| member.tokens).sum();
         part.ownership.folded(cuts, state.id);
         Ok(Input::Materialised { fragment, version: part.fold.head().version(), digest })
     }
@@ -372,8 +374,15 @@ impl Simulation<'_> {
         let state = &mut self.world.nodes[node];
         let step_ms = state.plan.step_ms;
         let Some(running) = &mut state.running else { return };
+        let merged = running.swarm_tokens();
         let Some(island) = &mut running.island else { return };
-        let tokens = island.step(&self.world.shared);
+        let tokens = match island.step(&self.world.shared, merged) {
+            Ok(tokens) => tokens,
+            Err(error) => {
+                self.observer.fail(self.world.now, "island", format!("island {node}: {error}"));
+                return;
+            }
+        };
         self.input(node, Input::Stepped { tokens, step_ms });
         self.boundary(node);
         self.work(node);
@@ -393,7 +402,13 @@ impl Simulation<'_> {
         if lags || !island.errands.is_empty() || !island.steps().is_multiple_of(every) {
             return;
         }
-        state.disk.write_checkpoint(island.checkpoint());
+        match island.checkpoint() {
+            Ok(checkpoint) => state.disk.write_checkpoint(checkpoint),
+            Err(error) => {
+                self.observer.fail(self.world.now, "island", format!("island {node}: {error}"));
+                return;
+            }
+        }
         self.world.agenda.plan(at, Happening::Checkpointed { node, life });
     }
 }

@@ -1,26 +1,28 @@
-//! An island: a toy learner and, for each fragment, local = outer + pending + fresh.
+//! An island: something that learns and, for each fragment, local = outer + pending + fresh.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::rc::Rc;
 
+use atoll_node::island::{self, IslandError};
 use atoll_protocol::crypto::content_id;
 use atoll_protocol::engine::{Record, Resumed};
 use atoll_protocol::id::{ContentId, FragmentId, NodeId, Version};
 use atoll_protocol::island::Account;
 use atoll_protocol::planted::Bug;
+use tempfile::TempDir;
 
 use super::disk::Disk;
 use super::node::Known;
 use super::shadow::{Payloads, Shadow};
 use super::shared::Shared;
-use crate::toy::{LEARNING_RATE, Learner, LearnerCheckpoint};
 
 /// A training island.
-#[derive(Debug)]
 pub(super) struct Island {
-    learner: Learner,
-    /// The whole model, tensors in name order.
-    params: Vec<f32>,
+    /// Looking at its parameters may mean fetching them, so it takes the island itself.
+    pupil: RefCell<Box<dyn island::Island>>,
+    steps: u64,
     parts: Vec<Part>,
     /// Own payloads.
     captures: BTreeMap<ContentId, Rc<[u8]>>,
@@ -52,8 +54,9 @@ pub(super) struct Adoption {
 /// Everything an island needs to go on after a restart.
 #[derive(Clone, Debug)]
 pub(super) struct Checkpoint {
-    learner: LearnerCheckpoint,
-    params: Vec<f32>,
+    /// What the learner wrote.
+    saved: Rc<TempDir>,
+    steps: u64,
     parts: Vec<Part>,
 }
 
@@ -66,13 +69,17 @@ struct Part {
     fresh: u64,
 }
 
+impl fmt::Debug for Island {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Island").field("steps", &self.steps).finish_non_exhaustive()
+    }
+}
+
 impl Island {
-    /// An island at the beginning of `shard`.
-    pub(super) fn new(shared: &Shared, shard: u64) -> Self {
-        let mut params = vec![0.0; shared.parameters()];
+    /// The island with this number in the run of `seed`, at the beginning.
+    pub(super) fn new(shared: &Shared, seed: u64, number: u64) -> Result<Self, IslandError> {
         let mut parts = Vec::new();
         for state in &shared.initial {
-            shared.scatter(state.fragment(), state.params(), &mut params);
             parts.push(Part {
                 account: Account::new(state.params()),
                 shadow: Shadow::new(state.params().len()),
@@ -81,10 +88,10 @@ impl Island {
                 fresh: 0,
             });
         }
-        let learner = Learner::new(&shared.task, shard);
+        let pupil = RefCell::new(shared.lesson.island(seed, number)?);
         let made = vec![Vec::new(); parts.len()];
-        let captures = BTreeMap::new();
-        Self { learner, params, parts, captures, made, errands: VecDeque::new() }
+        let (captures, errands) = (BTreeMap::new(), VecDeque::new());
+        Ok(Self { pupil, steps: 0, parts, captures, made, errands })
     }
 
     /// Goes back to what the disk holds. `last_capture` is what the engine remembers of each
@@ -96,11 +103,11 @@ impl Island {
         own: NodeId,
         last_capture: impl Fn(FragmentId) -> Option<ContentId>,
         issued: impl Fn(FragmentId) -> Payloads,
-    ) {
+    ) -> Result<(), IslandError> {
         self.recall_captures(disk, own);
         if let Some(checkpoint) = disk.checkpoint() {
-            self.learner.restore(checkpoint.learner.clone());
-            self.params.clone_from(&checkpoint.params);
+            self.pupil.get_mut().restore(checkpoint.saved.path())?;
+            self.steps = checkpoint.steps;
             self.parts.clone_from(&checkpoint.parts);
         }
         for fragment in shared.ids() {
@@ -112,32 +119,42 @@ impl Island {
             (part.last_capture, part.steps, part.fresh) = (known, 0, 0);
             let held = part.account.outer().iter().zip(part.account.pending());
             let local: Vec<f32> = held.map(|(outer, pending)| outer + pending).collect();
-            shared.scatter(fragment, &local, &mut self.params);
+            self.pupil.get_mut().change(fragment, &mut |part| part.copy_from_slice(&local))?;
             let captures = &self.captures;
             part.shadow.restart(shared, &issued(fragment), |payload| {
                 captures.get(payload).map(|bytes| &**bytes)
             });
         }
+        Ok(())
     }
 
-    /// One step of training. Returns its tokens.
-    pub(super) fn step(&mut self, shared: &Shared) -> u64 {
-        let before = self.params.clone();
-        let tokens = self.learner.step(&shared.task, &mut self.params, LEARNING_RATE);
-        for fragment in shared.ids() {
+    /// One step of training, at the rate for a swarm that has merged so many tokens. Returns its
+    /// own tokens.
+    pub(super) fn step(&mut self, shared: &Shared, merged: u64) -> Result<u64, IslandError> {
+        let before: Result<Vec<_>, _> = shared.ids().map(|it| self.local(it)).collect();
+        let before = before?;
+        let tokens = self.pupil.get_mut().step(shared.lesson.rate(merged))?.tokens;
+        self.steps += 1;
+        for (fragment, from) in shared.ids().zip(&before) {
+            let to = self.local(fragment)?;
             let part = &mut self.parts[fragment.index()];
             part.steps += 1;
             part.fresh += tokens;
-            let (from, to) =
-                (shared.gather(fragment, &before), shared.gather(fragment, &self.params));
-            part.shadow.moved(&from, &to);
+            part.shadow.moved(from, &to);
         }
-        tokens
+        Ok(tokens)
+    }
+
+    /// A fragment's parameters as they are now.
+    fn local(&self, fragment: FragmentId) -> Result<Vec<f32>, IslandError> {
+        let mut local = Vec::new();
+        self.pupil.borrow_mut().read(fragment, &mut |part| local.extend_from_slice(part))?;
+        Ok(local)
     }
 
     /// Encodes what is fresh. None if training has left the finite numbers.
     pub(super) fn capture(&mut self, shared: &Shared, fragment: FragmentId) -> Option<Rc<[u8]>> {
-        let local = shared.gather(fragment, &self.params);
+        let local = self.local(fragment).ok()?;
         let part = &mut self.parts[fragment.index()];
         let codec = shared.genesis.codec;
         let bytes: Rc<[u8]> =
@@ -152,8 +169,9 @@ impl Island {
 
     /// Moves to an outer version and takes the local progress along.
     pub(super) fn adopt(&mut self, shared: &Shared, adoption: &Adoption) -> Result<(), String> {
+        let local = self.local(adoption.fragment);
+        let mut local = local.map_err(|error| error.to_string())?;
         let part = &mut self.parts[adoption.fragment.index()];
-        let mut local = shared.gather(adoption.fragment, &self.params);
         let mut pending: Vec<&[u8]> = adoption.pending.iter().map(|bytes| &**bytes).collect();
         let mut reissued: Vec<&[u8]> = adoption.reissued.iter().map(|bytes| &**bytes).collect();
         // Captures that the engine had not heard of when it spoke are pending all the same.
@@ -183,8 +201,9 @@ impl Island {
             )
             .map_err(|error| format!("own payload of {}: {error}", adoption.fragment))?;
         part.shadow.adopted(&adoption.known, &local);
-        shared.scatter(adoption.fragment, &local, &mut self.params);
-        Ok(())
+        let pupil = self.pupil.get_mut();
+        let changed = pupil.change(adoption.fragment, &mut |part| part.copy_from_slice(&local));
+        changed.map_err(|error| error.to_string())
     }
 
     /// The content of these own payloads is gone: should they ever leave the outer state, nobody
@@ -194,9 +213,9 @@ impl Island {
     }
 
     /// How far local is from outer + what the shadow says is not merged.
-    pub(super) fn conservation(&self, shared: &Shared, fragment: FragmentId) -> Option<f64> {
+    pub(super) fn conservation(&self, fragment: FragmentId) -> Option<f64> {
         let part = self.parts.get(fragment.index())?;
-        let local = shared.gather(fragment, &self.params);
+        let local = self.local(fragment).ok()?;
         part.shadow.error(&local, part.account.outer())
     }
 
@@ -213,17 +232,17 @@ impl Island {
     }
 
     /// All that must survive.
-    pub(super) fn checkpoint(&self) -> Checkpoint {
-        Checkpoint {
-            learner: self.learner.checkpoint(),
-            params: self.params.clone(),
-            parts: self.parts.clone(),
-        }
+    pub(super) fn checkpoint(&self) -> Result<Checkpoint, IslandError> {
+        let path = std::env::temp_dir();
+        let folder = tempfile::tempdir().map_err(|source| IslandError::File { path, source })?;
+        self.pupil.borrow_mut().save(folder.path())?;
+        let (saved, parts) = (Rc::new(folder), self.parts.clone());
+        Ok(Checkpoint { saved, steps: self.steps, parts })
     }
 
     /// Steps taken since the beginning of the shard.
     pub(super) fn steps(&self) -> u64 {
-        self.learner.steps()
+        self.steps
     }
 
     fn recall_captures(&mut self, disk: &Disk, own: NodeId) {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use atoll_node::island::IslandError;
 use atoll_protocol::engine::{Command, Engine, EngineConfig, FragmentStatus, Input, Output};
 use atoll_protocol::id::FragmentId;
 use atoll_protocol::outer::Fold;
@@ -17,7 +18,6 @@ use super::packet::Seen;
 use super::world::{Simulation, World};
 use super::{FaultEvent, Phase, Role};
 use crate::check::{Event, NodeIndex};
-use crate::toy;
 
 impl World {
     /// Counts what a liar did of its attack since this was last called.
@@ -90,24 +90,29 @@ impl World {
                 state.id,
                 fragment,
             ),
+            cut_tokens: 0,
             captures: 0,
             jobs: VecDeque::new(),
         })
     }
 
     /// The island, as the checkpoint and the engine's records have it.
-    fn island(&self, node: NodeIndex, mind: &Mind, parts: &[Part]) -> Option<Island> {
-        let Mind::Engine(engine) = mind else { return None };
+    fn island(
+        &self,
+        node: NodeIndex,
+        mind: &Mind,
+        parts: &[Part],
+    ) -> Result<Option<Island>, IslandError> {
+        let Mind::Engine(engine) = mind else { return Ok(None) };
         let state = &self.nodes[node];
         if !state.plan.trains {
-            return None;
+            return Ok(None);
         }
-        let shard = toy::shard(self.setup.seed, node as u64);
-        let mut island = Island::new(&self.shared, shard);
+        let mut island = Island::new(&self.shared, self.setup.seed, node as u64)?;
         let last_capture = |fragment| engine.status(fragment).and_then(|it| it.last_capture);
         let issued = |fragment: FragmentId| parts[fragment.index()].ownership.issued();
-        island.restore(&self.shared, &state.disk, state.id, last_capture, issued);
-        Some(island)
+        island.restore(&self.shared, &state.disk, state.id, last_capture, issued)?;
+        Ok(Some(island))
     }
 
     /// Where every running honest node stands.
@@ -143,7 +148,13 @@ impl Simulation<'_> {
                 return;
             }
         };
-        let island = self.world.island(node, &mind, &parts);
+        let island = match self.world.island(node, &mind, &parts) {
+            Ok(island) => island,
+            Err(error) => {
+                self.observer.fail(now, "island", format!("island {node}: {error}"));
+                return;
+            }
+        };
         self.world.nodes[node].running = Some(Running {
             mind,
             clock,
@@ -207,8 +218,11 @@ impl Simulation<'_> {
     pub(super) fn stop(&mut self, node: NodeIndex) {
         let state = &mut self.world.nodes[node];
         let island = state.running.as_ref().and_then(|running| running.island.as_ref());
-        if let Some(checkpoint) = island.map(Island::checkpoint) {
-            state.disk.write_checkpoint(checkpoint);
+        match island.map(Island::checkpoint).transpose() {
+            Ok(checkpoint) => checkpoint.into_iter().for_each(|it| state.disk.write_checkpoint(it)),
+            Err(error) => {
+                self.observer.fail(self.world.now, "island", format!("island {node}: {error}"));
+            }
         }
         state.disk.flush();
         // What nobody refers to is gone after any stop.

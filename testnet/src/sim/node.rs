@@ -70,6 +70,17 @@ pub(super) struct Running {
     pub(super) fetch: u64,
 }
 
+impl Running {
+    /// Tokens that the swarm has merged, averaged over the fragments.
+    pub(super) fn swarm_tokens(&self) -> u64 {
+        let Mind::Engine(engine) = &self.mind else { return 0 };
+        let merged = (0..).map(FragmentId).zip(&self.parts).map(|(fragment, part)| {
+            engine.status(fragment).map_or(0, |status| status.base_weight) + part.cut_tokens
+        });
+        merged.sum::<u64>() / self.parts.len().max(1) as u64
+    }
+}
+
 /// What decides.
 #[derive(Debug)]
 pub(super) enum Mind {
@@ -104,6 +115,8 @@ pub(super) struct Part {
     pub(super) fold: Fold,
     pub(super) head: Rc<[f32]>,
     pub(super) ownership: Ownership,
+    /// Tokens of the rounds between base and head.
+    pub(super) cut_tokens: u64,
     /// Captures of this life that the engine has heard of.
     pub(super) captures: usize,
     pub(super) jobs: VecDeque<Job>,

@@ -29,6 +29,7 @@ pub fn draw(seed: u64) -> Setup {
         seed,
         genesis,
         task_seed: seed % TASKS,
+        lesson: None,
         islands,
         links: draw_links(&mut rng),
         faults: Vec::new(),

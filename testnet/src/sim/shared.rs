@@ -1,6 +1,7 @@
 //! What all nodes of a run have in common, worked out once.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use atoll_protocol::fragment::Fragment;
 use atoll_protocol::genesis::Genesis;
@@ -9,7 +10,7 @@ use atoll_protocol::outer::OuterState;
 use atoll_protocol::planted::Planted;
 use atoll_protocol::pool::{Inline, Pool};
 
-use crate::toy::{Layout, Task};
+use crate::lesson::Lesson;
 
 /// The run's constants.
 #[derive(Debug)]
@@ -19,29 +20,27 @@ pub(super) struct Shared {
     /// Version 0 of each fragment.
     pub(super) initial: Vec<Rc<OuterState>>,
     pub(super) initial_digests: Vec<ContentId>,
-    pub(super) task: Task,
+    pub(super) lesson: Arc<dyn Lesson>,
     pub(super) planted: Planted,
     pub(super) pool: Box<dyn Pool>,
-    layout: Layout,
 }
 
 impl Shared {
     /// The constants of a run of `genesis`, folded on so many threads.
-    pub(super) fn new(genesis: Genesis, task: Task, planted: Planted, threads: usize) -> Self {
+    pub(super) fn new(
+        genesis: Genesis,
+        lesson: Arc<dyn Lesson>,
+        planted: Planted,
+        threads: usize,
+    ) -> Self {
         let fragments = genesis.fragment_map().fragments().to_vec();
         let initial: Vec<Rc<OuterState>> = fragments
             .iter()
             .map(|fragment| Rc::new(OuterState::new(fragment.id, &genesis.initial(fragment))))
             .collect();
-        let layout = Layout::new(&genesis);
         let pool = pool(threads);
         let initial_digests = initial.iter().map(|state| state.digest(pool.as_ref())).collect();
-        Self { genesis, fragments, initial, initial_digests, task, planted, pool, layout }
-    }
-
-    /// Number of parameters of the whole model.
-    pub(super) fn parameters(&self) -> usize {
-        self.layout.elements()
+        Self { genesis, fragments, initial, initial_digests, lesson, planted, pool }
     }
 
     /// Every fragment's id.
@@ -49,23 +48,9 @@ impl Shared {
         (0..self.genesis.fragments).map(FragmentId)
     }
 
-    /// A fragment's slice of the whole model's parameters.
-    pub(super) fn gather(&self, fragment: FragmentId, params: &[f32]) -> Vec<f32> {
-        self.layout.gather(&self.fragments[fragment.index()], params)
-    }
-
-    /// Puts a fragment's slice into the whole model's parameters.
-    pub(super) fn scatter(&self, fragment: FragmentId, slice: &[f32], params: &mut [f32]) {
-        self.layout.scatter(&self.fragments[fragment.index()], slice, params);
-    }
-
     /// The held-out loss of outer states, one for each fragment.
     pub(super) fn loss<'a>(&self, states: impl Iterator<Item = &'a OuterState>) -> f64 {
-        let mut params = vec![0.0; self.parameters()];
-        for state in states {
-            self.scatter(state.fragment(), state.params(), &mut params);
-        }
-        self.task.loss(&params)
+        self.lesson.loss(&states.collect::<Vec<_>>())
     }
 }
 
@@ -84,25 +69,5 @@ impl Pool for Threads {
     fn run(&self, jobs: usize, job: &(dyn Fn(usize) + Sync)) {
         use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
         self.0.install(|| (0..jobs).into_par_iter().for_each(job));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gather_and_scatter_are_inverse() {
-        let task = Task::new(1);
-        let mut genesis = Genesis::custom("test", task.tensors());
-        genesis.fragments = 3;
-        let shared = Shared::new(genesis, task, Planted::default(), 1);
-        let params: Vec<f32> =
-            (0..shared.parameters()).map(|n| f32::from(u16::try_from(n).unwrap())).collect();
-        let mut again = vec![0.0; params.len()];
-        for id in shared.ids() {
-            shared.scatter(id, &shared.gather(id, &params), &mut again);
-        }
-        assert_eq!(params, again);
     }
 }

@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use atoll_protocol::crypto::Key;
 use atoll_protocol::engine::{FragmentStatus, Input, Output};
@@ -22,7 +23,7 @@ use super::shared::Shared;
 use super::tally::Tally;
 use super::{Phase, Setup};
 use crate::check::{self, Event, NodeIndex};
-use crate::toy::Task as Toy;
+use crate::toy;
 
 /// Everything there is, as checkers may see it.
 #[derive(Debug)]
@@ -58,8 +59,12 @@ pub(super) struct Simulation<'t> {
 impl World {
     pub(super) fn new(setup: Setup) -> Self {
         let mut rng = Rng::new(setup.seed);
-        let toy = Toy::new(setup.task_seed);
-        let shared = Shared::new(setup.genesis.clone(), toy, setup.planted, setup.threads);
+        let genesis = setup.genesis.clone();
+        let lesson = setup
+            .lesson
+            .clone()
+            .unwrap_or_else(|| Arc::new(toy::Toy::new(toy::Task::new(setup.task_seed), &genesis)));
+        let shared = Shared::new(genesis, lesson, setup.planted, setup.threads);
         let nodes: Vec<Node> = setup
             .islands
             .iter()
@@ -329,7 +334,7 @@ impl check::World for World {
         let island = self.nodes[node].running.as_ref()?.island.as_ref()?;
         // What is lost for good leaves the island without entering any version.
         let orphaned = self.nodes[node].engine()?.status(fragment)?.fates.orphaned;
-        if orphaned > 0 { None } else { island.conservation(&self.shared, fragment) }
+        if orphaned > 0 { None } else { island.conservation(fragment) }
     }
 
     fn loss(&self, node: NodeIndex) -> Option<f64> {

@@ -1,5 +1,6 @@
 //! One island's inner training: AdamW on its own stream of the language.
 
+use atoll_node::island::Step;
 use atoll_protocol::rng::Rng;
 use serde::{Deserialize, Serialize};
 
@@ -45,18 +46,20 @@ impl Learner {
         Self { shard, state, gradient: zeros }
     }
 
-    /// One AdamW step on the next batch of the shard; returns the tokens in the batch.
+    /// One AdamW step on the next batch of the shard.
     ///
     /// # Panics
     ///
     /// If `params` are not [`Task::parameters`] many.
-    pub fn step(&mut self, task: &Task, params: &mut [f32], learning_rate: f32) -> u64 {
+    pub fn step(&mut self, task: &Task, params: &mut [f32], learning_rate: f32) -> Step {
         assert_eq!(params.len(), network::PARAMETERS, "parameters of another model");
         self.gradient.fill(0.0);
-        self.read_batch(task, params);
+        let loss = self.read_batch(task, params);
         self.state.steps += 1;
         self.descend(params, learning_rate);
-        BATCH
+        let square: f32 = self.gradient.iter().map(|it| it * it).sum();
+        let gradient_norm = square.sqrt() * BATCH_INVERSE;
+        Step { loss, tokens: BATCH, gradient_norm }
     }
 
     /// Steps taken since the beginning of the shard.
@@ -74,8 +77,9 @@ impl Learner {
         self.state = checkpoint;
     }
 
-    /// Sums the gradient over the next batch.
-    fn read_batch(&mut self, task: &Task, params: &[f32]) {
+    /// Sums the gradient over the next batch; returns the batch's mean loss.
+    fn read_batch(&mut self, task: &Task, params: &[f32]) -> f32 {
+        let mut loss = 0.0;
         // Each batch has a generator of its own: the cursor is one number.
         let mut rng = batch_rng(self.shard, self.state.steps);
         for _ in 0..WALKS {
@@ -84,10 +88,12 @@ impl Learner {
             for _ in 0..WALK {
                 let target = task.language().next(&mut rng, older, newer);
                 let pass = network::forward(params, older, newer);
+                loss += pass.sum.ln() - pass.logits[target];
                 network::backward(params, &mut self.gradient, &pass, (older, newer), target);
                 (older, newer) = (newer, target);
             }
         }
+        loss * BATCH_INVERSE
     }
 
     /// A symbol with which a walk of this shard may begin.
@@ -150,7 +156,7 @@ mod tests {
         let mut learner = Learner::new(&task, 5);
         let mut params = vec![0.1; task.parameters()];
         for _ in 0..10 {
-            assert_eq!(learner.step(&task, &mut params, 0.01), BATCH);
+            assert_eq!(learner.step(&task, &mut params, 0.01).tokens, BATCH);
         }
         let (checkpoint, mut again) = (learner.checkpoint(), params.clone());
         let mut other = Learner::new(&task, 5);

@@ -5,28 +5,25 @@
 //! does as well with as many tokens has lost nothing by having no centre.
 
 use anyhow::Result;
-use atoll_protocol::fragment::{Fragment, FragmentMap};
+use atoll_node::island::Island;
+use atoll_node::island::exchange::Exchange;
+use atoll_protocol::fragment::Fragment;
 use atoll_protocol::genesis::Genesis;
-use atoll_protocol::island::Account;
 use atoll_protocol::outer::{Member, OuterState, check, merge, step};
 use atoll_protocol::pool::Inline;
+use serde::{Deserialize, Serialize};
 
-use super::layout::Layout;
-use super::learner::Learner;
-use super::shard;
-use super::task::Task;
+use crate::lesson::Lesson;
 
 /// What a control is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
-    /// Number of islands; they train the shards `shard(seed, 0)`, `shard(seed, 1)` and so on.
+    /// Number of islands.
     pub islands: u16,
     /// Rounds of every fragment.
     pub rounds: u32,
     /// Seed of the data order.
     pub seed: u64,
-    /// Inner learning rate.
-    pub learning_rate: f32,
     /// Whether the fragments are captured in turn, spread evenly over H as in a swarm, or all
     /// at the same step.
     pub staggered: bool,
@@ -41,12 +38,12 @@ pub struct Outcome {
     pub loss: f64,
     /// Tokens trained by all islands.
     pub tokens: u64,
-    /// The outer parameters at the end, in name order.
-    pub params: Vec<f32>,
+    /// Bytes that the islands and the centre sent.
+    pub bytes: u64,
 }
 
 /// One point of a loss curve.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Tokens trained by all islands so far.
     pub tokens: u64,
@@ -54,17 +51,17 @@ pub struct Point {
     pub loss: f64,
 }
 
-/// Trains `genesis`, whose tensors are the task's, in one place.
+/// Trains `genesis` in one place.
 ///
 /// # Errors
 ///
 /// If the parameters are no longer finite, or a payload is above the genesis' norm.
-pub fn central(task: &Task, genesis: &Genesis, plan: &Plan) -> Result<Outcome> {
-    let mut centre = Centre::new(task, genesis, plan);
+pub fn central(lesson: &dyn Lesson, genesis: &Genesis, plan: &Plan) -> Result<Outcome> {
+    let mut centre = Centre::new(lesson, genesis, plan)?;
     let fragments = centre.fragments.len();
-    let mut curve = vec![centre.point(task)];
+    let mut curve = vec![centre.point()];
     while centre.closed < plan.rounds {
-        centre.train(task, plan.learning_rate);
+        centre.train()?;
         for fragment in 0..fragments {
             if centre.is_due(fragment, plan) {
                 centre.close(genesis, fragment)?;
@@ -73,11 +70,11 @@ pub fn central(task: &Task, genesis: &Genesis, plan: &Plan) -> Result<Outcome> {
         let closed = centre.states.iter().map(OuterState::version).min().unwrap_or(plan.rounds);
         if closed > centre.closed {
             centre.closed = closed;
-            curve.push(centre.point(task));
+            curve.push(centre.point());
         }
     }
     let loss = curve.last().map_or(f64::NAN, |point| point.loss);
-    Ok(Outcome { curve, loss, tokens: centre.tokens, params: centre.params() })
+    Ok(Outcome { curve, loss, tokens: centre.tokens, bytes: centre.bytes })
 }
 
 /// A curve's loss at so many tokens, between its points on a straight line.
@@ -94,57 +91,57 @@ pub fn loss_at(curve: &[Point], tokens: u64) -> Option<f64> {
 }
 
 /// The one place where everything is known.
-struct Centre {
-    layout: Layout,
+struct Centre<'l> {
+    lesson: &'l dyn Lesson,
     fragments: Vec<Fragment>,
     states: Vec<OuterState>,
-    islands: Vec<Island>,
+    islands: Vec<Learning>,
     /// Steps between captures of a fragment.
     span: u32,
     /// Steps that every island has taken.
     steps: u32,
     tokens: u64,
+    bytes: u64,
     /// Rounds that every fragment has closed.
     closed: u32,
 }
 
-struct Island {
-    learner: Learner,
-    local: Vec<f32>,
-    accounts: Vec<Account>,
+struct Learning {
+    island: Box<dyn Island>,
+    exchange: Exchange,
     /// Tokens trained since the last capture of each fragment.
     fresh_tokens: Vec<u64>,
 }
 
-impl Centre {
-    fn new(task: &Task, genesis: &Genesis, plan: &Plan) -> Self {
-        let layout = Layout::new(genesis);
-        let map: FragmentMap = genesis.fragment_map();
-        let local = layout.initial(genesis, &map);
-        let fragments = map.fragments().to_vec();
+impl<'l> Centre<'l> {
+    fn new(lesson: &'l dyn Lesson, genesis: &Genesis, plan: &Plan) -> Result<Self> {
+        let fragments = genesis.fragment_map().fragments().to_vec();
         let states: Vec<OuterState> = fragments
             .iter()
-            .map(|fragment| OuterState::new(fragment.id, &layout.gather(fragment, &local)))
+            .map(|fragment| OuterState::new(fragment.id, &genesis.initial(fragment)))
             .collect();
-        let islands = (0..plan.islands).map(|island| Island {
-            learner: Learner::new(task, shard(plan.seed, u64::from(island))),
-            local: local.clone(),
-            accounts: states.iter().map(|state| Account::new(state.params())).collect(),
-            fresh_tokens: vec![0; states.len()],
-        });
-        let islands = islands.collect();
+        let mut islands = Vec::new();
+        for number in 0..plan.islands {
+            let mut island = lesson.island(plan.seed, u64::from(number))?;
+            let exchange = Exchange::new(island.as_mut(), genesis.fragments, genesis.codec)?;
+            let fresh_tokens = vec![0; states.len()];
+            islands.push(Learning { island, exchange, fresh_tokens });
+        }
         let span = genesis.rounds.steps;
-        Self { layout, fragments, states, islands, span, steps: 0, tokens: 0, closed: 0 }
+        let (steps, tokens, bytes, closed) = (0, 0, 0, 0);
+        Ok(Self { lesson, fragments, states, islands, span, steps, tokens, bytes, closed })
     }
 
     /// One inner step of every island.
-    fn train(&mut self, task: &Task, learning_rate: f32) {
+    fn train(&mut self) -> Result<()> {
         self.steps += 1;
-        for island in &mut self.islands {
-            let tokens = island.learner.step(task, &mut island.local, learning_rate);
-            island.fresh_tokens.iter_mut().for_each(|fresh| *fresh += tokens);
+        let rate = self.lesson.rate(self.tokens);
+        for Learning { island, fresh_tokens, .. } in &mut self.islands {
+            let tokens = island.step(rate)?.tokens;
+            fresh_tokens.iter_mut().for_each(|fresh| *fresh += tokens);
             self.tokens += tokens;
         }
+        Ok(())
     }
 
     /// Whether every island has taken H steps since the last capture of a fragment.
@@ -162,11 +159,12 @@ impl Centre {
     fn close(&mut self, genesis: &Genesis, index: usize) -> Result<()> {
         let fragment = &self.fragments[index];
         let mut contributions = Vec::with_capacity(self.islands.len());
-        for island in &mut self.islands {
-            let local = self.layout.gather(fragment, &island.local);
-            let payload = island.accounts[index].capture(&local, genesis.codec, &Inline)?;
+        for Learning { island, exchange, fresh_tokens } in &mut self.islands {
+            let payload = exchange.capture(island.as_mut(), fragment.id, &Inline)?;
             let norms = check(&payload, genesis.codec, fragment, genesis.merge.norm_max, &Inline)?;
-            let tokens = std::mem::take(&mut island.fresh_tokens[index]);
+            let tokens = std::mem::take(&mut fresh_tokens[index]);
+            // There as a payload, and back as the new parameters.
+            self.bytes += (payload.len() + 4 * fragment.elements) as u64;
             contributions.push((tokens, payload, norms));
         }
         let members: Vec<Member<'_>> = contributions
@@ -176,31 +174,16 @@ impl Centre {
         let merged = merge(fragment, &genesis.merge, genesis.codec, &members, &Inline)?;
         let state = &mut self.states[index];
         step(state, &genesis.outer, &merged, &Inline);
-        for island in &mut self.islands {
-            let mut local = self.layout.gather(fragment, &island.local);
-            island.accounts[index].adopt(
-                &mut local,
-                state.params(),
-                &[],
-                &[],
-                genesis.codec,
-                &Inline,
-            )?;
-            self.layout.scatter(fragment, &local, &mut island.local);
+        for Learning { island, exchange, .. } in &mut self.islands {
+            let outer = state.params();
+            exchange.adopt(island.as_mut(), fragment.id, outer, &[], &[], &Inline)?;
         }
         Ok(())
     }
 
-    fn params(&self) -> Vec<f32> {
-        let mut params = vec![0.0; self.layout.elements()];
-        for (fragment, state) in self.fragments.iter().zip(&self.states) {
-            self.layout.scatter(fragment, state.params(), &mut params);
-        }
-        params
-    }
-
-    fn point(&self, task: &Task) -> Point {
-        Point { tokens: self.tokens, loss: task.loss(&self.params()) }
+    fn point(&self) -> Point {
+        let states: Vec<&OuterState> = self.states.iter().collect();
+        Point { tokens: self.tokens, loss: self.lesson.loss(&states) }
     }
 }
 
@@ -209,7 +192,7 @@ mod tests {
     use atoll_protocol::codec::Codec;
 
     use super::*;
-    use crate::toy::LEARNING_RATE;
+    use crate::toy::{LEARNING_RATE, Layout, Learner, Task, Toy, shard};
 
     #[test]
     fn a_curve_is_read_between_its_points() {
@@ -225,7 +208,7 @@ mod tests {
     #[test]
     fn islands_together_beat_an_island_alone() {
         let (task, genesis) = toy(1, Codec::Int4);
-        let together = central(&task, &genesis, &plan(8, 0)).unwrap();
+        let together = learn(&task, &genesis, &plan(8, 0));
         let alone = alone(&task, &genesis, 30 * genesis.rounds.steps);
         let begin = together.curve[0].loss;
         assert!(together.loss < begin - 0.6, "{} from {begin}", together.loss);
@@ -238,7 +221,7 @@ mod tests {
     #[test]
     fn the_order_of_the_data_hardly_matters() {
         let (task, genesis) = toy(2, Codec::Int4);
-        let losses = [1, 2, 3].map(|seed| central(&task, &genesis, &plan(8, seed)).unwrap().loss);
+        let losses = [1, 2, 3].map(|seed| learn(&task, &genesis, &plan(8, seed)).loss);
         assert!(losses.iter().all(|loss| (loss / losses[0] - 1.0).abs() < 0.005), "{losses:?}");
         assert_ne!(losses[0], losses[1]);
     }
@@ -246,10 +229,10 @@ mod tests {
     #[test]
     fn stagger_and_codec_hardly_matter() {
         let (task, genesis) = toy(3, Codec::F32);
-        let plain = central(&task, &genesis, &plan(8, 0)).unwrap();
+        let plain = learn(&task, &genesis, &plan(8, 0));
         let (_, genesis) = toy(3, Codec::Int4);
         let staggered = Plan { staggered: true, ..plan(8, 0) };
-        let staggered = central(&task, &genesis, &staggered).unwrap();
+        let staggered = learn(&task, &genesis, &staggered);
         assert!((staggered.loss / plain.loss - 1.0).abs() < 0.005);
         // The last of four fragments closes its last round six steps after the first.
         assert_eq!(staggered.tokens, plain.tokens + 8 * 6 * 32);
@@ -259,10 +242,7 @@ mod tests {
     fn equal_plans_give_equal_bits() {
         let (task, genesis) = toy(4, Codec::Int4);
         let few = Plan { rounds: 3, ..plan(3, 7) };
-        assert_eq!(
-            central(&task, &genesis, &few).unwrap(),
-            central(&task, &genesis, &few).unwrap()
-        );
+        assert_eq!(learn(&task, &genesis, &few), learn(&task, &genesis, &few));
     }
 
     fn toy(seed: u64, codec: Codec) -> (Task, Genesis) {
@@ -275,7 +255,11 @@ mod tests {
     }
 
     fn plan(islands: u16, seed: u64) -> Plan {
-        Plan { islands, rounds: 30, seed, learning_rate: LEARNING_RATE, staggered: false }
+        Plan { islands, rounds: 30, seed, staggered: false }
+    }
+
+    fn learn(task: &Task, genesis: &Genesis, plan: &Plan) -> Outcome {
+        central(&Toy::new(task.clone(), genesis), genesis, plan).unwrap()
     }
 
     /// The loss of one island that trains by itself, without rounds.

@@ -1,0 +1,77 @@
+//! The model of real nodes as a lesson.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Result, bail};
+use atoll_node::island::cpu::optimiser::settings::Settings;
+use atoll_node::island::data::{Dataset, Source, Tokenizer};
+use atoll_node::island::device::DeviceChoice;
+use atoll_node::island::layout::Layout;
+use atoll_node::island::learner::{Choices, Learner};
+use atoll_node::island::{Island, IslandError};
+use atoll_protocol::genesis::{Genesis, Model as Shape};
+use atoll_protocol::outer::OuterState;
+
+use crate::lesson::Lesson;
+use crate::sim;
+
+/// The model of a genesis, on the built-in corpus.
+#[derive(Debug)]
+pub(super) struct Model {
+    /// Decides the data, too: variants of one seed read the same text.
+    genesis: Genesis,
+    peak: f32,
+    dataset: Arc<Dataset>,
+    choices: Choices,
+    judge: Mutex<Learner>,
+}
+
+impl Model {
+    /// The model of `genesis`; every step of an island takes so many batches.
+    pub(super) fn new(genesis: &Genesis, peak: f32, accumulate: usize) -> Result<Self> {
+        let Shape::Llama { vocab, .. } = genesis.model else { bail!("not a model of ours") };
+        let source = Source::Generated { seed: genesis.init_seed };
+        let nowhere = std::env::temp_dir();
+        let dataset = Dataset::open(&source, Tokenizer::byte(), vocab, &nowhere, &mut |_| ())?;
+        let dataset = Arc::new(dataset);
+        let optimiser = Settings::default();
+        let choices =
+            Choices { device: DeviceChoice::Cpu.resolve()?, threads: 1, optimiser, accumulate };
+        let parameters = Layout::new(genesis).initial(genesis);
+        let judge = Learner::new(genesis, &sim::node_id(0, 0), &dataset, &choices, parameters)?;
+        let (genesis, judge) = (genesis.clone(), Mutex::new(judge));
+        Ok(Self { genesis, peak, dataset, choices, judge })
+    }
+}
+
+impl Lesson for Model {
+    fn island(&self, seed: u64, number: u64) -> Result<Box<dyn Island>, IslandError> {
+        let node = sim::node_id(seed, usize::try_from(number).unwrap_or(usize::MAX));
+        let parameters = Layout::new(&self.genesis).initial(&self.genesis);
+        let learner = Learner::new(&self.genesis, &node, &self.dataset, &self.choices, parameters)?;
+        Ok(Box::new(learner))
+    }
+
+    fn batch(&self) -> u64 {
+        let data = &self.genesis.data;
+        let batches = self.choices.accumulate as u64;
+        batches * u64::from(data.batch) * u64::from(data.sequence)
+    }
+
+    fn rate(&self, tokens: u64) -> f32 {
+        let schedule = &self.genesis.schedule;
+        schedule.learning_rate(tokens) / schedule.peak * self.peak
+    }
+
+    fn loss(&self, states: &[&OuterState]) -> f64 {
+        let mut judge = self.judge.lock().unwrap_or_else(PoisonError::into_inner);
+        for state in states {
+            let changed =
+                judge.change(state.fragment(), &mut |part| part.copy_from_slice(state.params()));
+            if changed.is_err() {
+                return f64::NAN;
+            }
+        }
+        judge.evaluate().unwrap_or(f64::NAN)
+    }
+}

@@ -1,0 +1,92 @@
+//! How large a comparison is.
+
+use atoll_protocol::genesis::{Genesis, Model};
+use serde::{Deserialize, Serialize};
+
+/// How large a comparison is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scale {
+    /// Which model.
+    pub size: Size,
+    /// How many islands.
+    pub islands: u16,
+    /// Steps of each island, were all of one speed.
+    pub steps: u32,
+    /// How many seeds.
+    #[serde(skip)]
+    pub seeds: u64,
+}
+
+/// Which model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Size {
+    /// The default of a swarm.
+    Nano,
+    /// About a tenth of it.
+    Pico,
+}
+
+impl Scale {
+    /// What the recorded tables show.
+    pub(super) fn full() -> Self {
+        Self { size: Size::Nano, islands: 4, steps: 384, seeds: 3 }
+    }
+
+    /// What one can wait for.
+    pub(super) fn quick() -> Self {
+        Self { size: Size::Pico, islands: 4, steps: 192, seeds: 1 }
+    }
+
+    /// The run that every variant starts from. Its schedule ends where the tokens do.
+    pub(super) fn genesis(&self, seed: u64) -> Genesis {
+        let mut genesis = match self.size {
+            Size::Nano => Genesis::new("compare", Model::preset("nano").expect("a known preset")),
+            Size::Pico => Genesis::new("compare", pico()),
+        };
+        genesis.init_seed = seed;
+        genesis.data.batch = 8;
+        genesis.schedule.peak = PEAK;
+        genesis.schedule.total_tokens = self.tokens(&genesis);
+        genesis.schedule.warmup_tokens = genesis.schedule.total_tokens / 20;
+        genesis
+    }
+
+    /// Tokens that all islands train on together.
+    pub(super) fn tokens(&self, genesis: &Genesis) -> u64 {
+        let data = &genesis.data;
+        let batch = u64::from(data.batch) * u64::from(data.sequence);
+        u64::from(self.islands) * u64::from(self.steps) * batch
+    }
+
+    /// What it is, in words.
+    pub(super) fn words(&self) -> String {
+        let genesis = self.genesis(1);
+        let parameters: usize = genesis.tensors.iter().map(|tensor| tensor.elements()).sum();
+        let tokens = self.tokens(&genesis);
+        format!(
+            "{parameters} parameters, {} islands, {} steps each, {tokens} tokens in all, \
+             {} seeds",
+            self.islands, self.steps, self.seeds
+        )
+    }
+}
+
+/// A model that a few minutes can say something about.
+fn pico() -> Model {
+    Model::Llama {
+        vocab: 256,
+        width: 64,
+        layers: 2,
+        heads: 2,
+        kv_heads: 2,
+        hidden: 192,
+        context: 64,
+        tied: true,
+        rope_theta: 10_000.0,
+        norm_epsilon: 1e-5,
+    }
+}
+
+/// The inner learning rate at its highest, for every way that is not asked for another.
+pub(super) const PEAK: f32 = 2e-3;

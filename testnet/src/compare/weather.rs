@@ -1,0 +1,124 @@
+//! What Atoll's islands live through.
+
+use std::sync::Arc;
+
+use atoll_protocol::genesis::Genesis;
+use atoll_protocol::planted::Planted;
+use atoll_protocol::time::Time;
+use serde::{Deserialize, Serialize};
+
+use crate::check::NodeIndex;
+use crate::lesson::Lesson;
+use crate::sim::{FaultEvent, IslandPlan, LinkPlan, PartitionKind, Role, Setup, liars};
+
+/// What Atoll's islands live through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Weather {
+    /// Islands of one speed, and nothing goes wrong.
+    Calm,
+    /// The slowest takes four times as long as the fastest.
+    Spread,
+    /// The same, on bad links, with crashes and partitions.
+    Storm,
+}
+
+impl Weather {
+    /// A swarm that trains about as many steps as `islands` of full speed in `steps` each.
+    pub(super) fn setup(
+        self,
+        genesis: Genesis,
+        lesson: Arc<dyn Lesson>,
+        islands: u16,
+        steps: u32,
+        seed: u64,
+    ) -> Setup {
+        let plans: Vec<IslandPlan> =
+            (0..usize::from(islands)).map(|key| self.island(key)).collect();
+        let each_ms: f64 = plans.iter().map(|plan| 1.0 / f64::from(plan.step_ms)).sum();
+        let all = f64::from(islands) * f64::from(steps) * self.slack();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
+        let end = (all / each_ms) as u64;
+        let faults = if self == Self::Storm { storm(plans.len(), end) } else { Vec::new() };
+        Setup {
+            seed,
+            task_seed: 0,
+            lesson: Some(lesson),
+            genesis: quick(genesis),
+            islands: plans,
+            links: self.links(),
+            faults,
+            heal_at: Time(end * 9 / 10),
+            end_at: Time(end),
+            planted: Planted::default(),
+            threads: 1,
+            checkpoint_steps: 24,
+            events_max: 50_000_000,
+            cast: liars::cast,
+        }
+    }
+
+    fn island(self, key: usize) -> IslandPlan {
+        let slow = if self == Self::Calm { 1 } else { [1, 1, 2, 4][key % 4] };
+        IslandPlan {
+            step_ms: STEP_MS * slow,
+            jitter_percent: 5,
+            starts_at: Time(0),
+            trains: true,
+            role: Role::Honest,
+            key,
+        }
+    }
+
+    fn links(self) -> LinkPlan {
+        let calm = LinkPlan {
+            latency_ms_min: 5,
+            latency_ms_max: 60,
+            jitter_ms: 5,
+            loss_one_in: 0,
+            duplication_one_in: 0,
+            bytes_per_ms: 10_000,
+        };
+        if self == Self::Storm { LinkPlan { jitter_ms: 40, ..calm } } else { calm }
+    }
+
+    /// How much longer it takes to train as many steps: who crashes does not train meanwhile.
+    fn slack(self) -> f64 {
+        if self == Self::Storm { 1.2 } else { 1.02 }
+    }
+}
+
+/// A crash every six seconds, a partition every fifteen, bad links throughout.
+fn storm(islands: usize, end: u64) -> Vec<(Time, FaultEvent)> {
+    let last = end * 8 / 10;
+    let mut faults = vec![
+        (Time(1_000), FaultEvent::Loss(20)),
+        (Time(1_000), FaultEvent::Duplication(20)),
+        (Time(1_000), FaultEvent::Reordering(100)),
+    ];
+    for (turn, at) in (0..).zip((8_000..last).step_by(6_000)) {
+        let (node, torn) = (turn % islands, turn % 2 == 0);
+        faults.push((Time(at), FaultEvent::Crash { node, in_write: torn, torn }));
+        faults.push((Time(at + 3_000), FaultEvent::Restore(node)));
+    }
+    for (name, at) in (0..).zip((12_000..last).step_by(15_000)) {
+        let kind = if name % 2 == 0 { PartitionKind::Symmetric } else { PartitionKind::Asymmetric };
+        let side: Vec<NodeIndex> = (0..islands / 2).collect();
+        faults.push((Time(at), FaultEvent::Partition { name, side, kind }));
+        faults.push((Time(at + 5_000), FaultEvent::Rejoin(name)));
+    }
+    faults.sort_by_key(|(at, _)| *at);
+    faults
+}
+
+/// Times that suit steps of a tenth of a second.
+fn quick(mut genesis: Genesis) -> Genesis {
+    genesis.rounds.grace_ms_min = 200;
+    genesis.rounds.grace_ms_max = 3_000;
+    genesis.rounds.alive_ms = 5_000;
+    genesis.rounds.forget_ms = 60_000;
+    genesis.rounds.heartbeat_ms = 1_000;
+    genesis
+}
+
+const STEP_MS: u32 = 100;
