@@ -138,7 +138,7 @@ pub fn run(cli: &Cli, out: &mut dyn Write) -> ExitCode {
         }
         Command::Goodput(options) => simulate_failures(options, out),
         Command::Compare(options) => {
-            let ended = compare::run(options, &mut io::stdout()).map_err(CliError::Compare);
+            let ended = compare::run(options, out).map_err(CliError::Compare);
             ended.map(|holds| if holds { EXIT_OK } else { EXIT_HARNESS })
         }
         Command::Keep => {

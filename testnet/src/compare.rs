@@ -12,9 +12,8 @@ mod table;
 mod variant;
 mod weather;
 
-use std::io::{self, Write};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::io::Write;
+use std::sync::mpsc;
 
 use anyhow::{Context as _, Result};
 use rayon::prelude::*;
@@ -33,7 +32,7 @@ struct Job<'v> {
 }
 
 /// Does what was asked for; true if every bound that is printed holds.
-pub fn run(options: &Options, out: &mut (dyn Write + Send)) -> Result<bool> {
+pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool> {
     let scale = options.scale();
     let sections = options.sections();
     let variants = variant::of(&sections, &scale);
@@ -53,19 +52,28 @@ pub fn run(options: &Options, out: &mut (dyn Write + Send)) -> Result<bool> {
         jobs.len() - missing.len(),
         options.dir.display()
     )?;
-    let (done, out) = (AtomicUsize::new(0), Mutex::new(out));
-    let learn = |job: &&Job<'_>| -> Result<()> {
-        let learnt = method::learn(&scale, job.variant, job.seed)
+    let (tell, told) = mpsc::channel();
+    let (scale, kept) = (&scale, &kept);
+    // Whoever runs it has the only sender, so that it is known when the last one is done.
+    let learn = move |job: &&Job<'_>| -> Result<()> {
+        let learnt = method::learn(scale, job.variant, job.seed)
             .with_context(|| format!("{}, seed {}", job.variant.name, job.seed))?;
-        kept.keep(&scale, job.variant, job.seed, &learnt)?;
-        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut out = out.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        say(&mut **out, done, missing.len(), job, &learnt)?;
+        kept.keep(scale, job.variant, job.seed, &learnt)?;
+        // Whoever listens may have given up.
+        let _ = tell.send(said(job, &learnt));
         Ok(())
     };
-    threads(options.jobs)?.install(|| missing.par_iter().try_for_each(learn))?;
-    let out = out.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let rows = table::rows(&kept, &scale, &variants, &seeds);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.jobs).build()?;
+    std::thread::scope(|scope| -> Result<()> {
+        let all = missing.len();
+        let learning = scope.spawn(move || pool.install(|| missing.par_iter().try_for_each(learn)));
+        for (done, said) in told.iter().enumerate() {
+            writeln!(out, "[{}/{all}] {said}", done + 1)?;
+            out.flush()?;
+        }
+        learning.join().expect("a run returns its errors")
+    })?;
+    let rows = table::rows(kept, scale, &variants, &seeds);
     let holds = table::print(out, &rows, &sections)?;
     if options.json {
         writeln!(out, "{}", serde_json::to_string(&rows)?)?;
@@ -73,18 +81,7 @@ pub fn run(options: &Options, out: &mut (dyn Write + Send)) -> Result<bool> {
     Ok(holds)
 }
 
-fn say(
-    out: &mut dyn Write,
-    done: usize,
-    all: usize,
-    job: &Job<'_>,
-    learnt: &Learnt,
-) -> io::Result<()> {
+fn said(job: &Job<'_>, learnt: &Learnt) -> String {
     let (name, seed, loss) = (&job.variant.name, job.seed, learnt.loss);
-    writeln!(out, "[{done}/{all}] {name}, seed {seed}: {loss:.4} in {:.0} s", learnt.seconds)?;
-    out.flush()
-}
-
-fn threads(jobs: usize) -> Result<rayon::ThreadPool> {
-    Ok(rayon::ThreadPoolBuilder::new().num_threads(jobs).build()?)
+    format!("{name}, seed {seed}: {loss:.4} in {:.0} s", learnt.seconds)
 }
