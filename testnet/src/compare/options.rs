@@ -22,7 +22,7 @@ pub struct Options {
     /// How many islands.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(2..=64))]
     pub islands: u16,
-    /// Steps of each island, were all of one speed; default 384, or 192 with --quick.
+    /// Steps of each island, were all of one speed; default 1536, or 768 with --quick.
     #[arg(long, value_parser = clap::value_parser!(u32).range(24..))]
     pub steps: Option<u32>,
     /// Where finished runs are kept: what is there is not run again.

@@ -30,12 +30,12 @@ pub enum Size {
 impl Scale {
     /// What the recorded tables show.
     pub(super) fn full() -> Self {
-        Self { size: Size::Nano, islands: 4, steps: 384, seeds: 3 }
+        Self { size: Size::Nano, islands: 4, steps: 1536, seeds: 3 }
     }
 
     /// What one can wait for.
     pub(super) fn quick() -> Self {
-        Self { size: Size::Pico, islands: 4, steps: 192, seeds: 1 }
+        Self { size: Size::Pico, islands: 4, steps: 768, seeds: 1 }
     }
 
     /// The run that every variant starts from. Its schedule ends where the tokens do.
