@@ -123,6 +123,7 @@ pub fn start(
         notices,
         up,
         fetcher: fetcher.clone(),
+        server: server.clone(),
         traffic: traffic.clone(),
         status: status.clone(),
     });

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use atoll_protocol::id::RunId;
 use atoll_protocol::limits::{CONNECTED_PEERS_MAX, CONNECTIONS_PER_PEER_MAX};
+use atoll_protocol::wire::version::{IDENTIFY_PROTOCOL, KAD_PROTOCOL};
 use libp2p::allow_block_list::{self, BlockedPeers};
 use libp2p::gossipsub::{self, IdentTopic};
 use libp2p::identity::Keypair;
@@ -70,7 +71,7 @@ impl Behaviour {
             messages: message::messages(protocols.message.clone()),
             streams: libp2p_stream::Behaviour::new(),
             identify: identify::Behaviour::new(
-                identify::Config::new(IDENTIFY_VERSION.to_owned(), key.public())
+                identify::Config::new(IDENTIFY_PROTOCOL.to_owned(), key.public())
                     .with_agent_version(AGENT.to_owned())
                     .with_push_listen_addr_updates(true),
             ),
@@ -150,9 +151,7 @@ fn mdns_config() -> mdns::Config {
 }
 
 /// The hash table's protocol, shared by all runs because the bootstrap is.
-pub(super) const KAD: StreamProtocol = StreamProtocol::new("/atoll/kad/1");
-/// What nodes and bootstraps of this protocol say they are.
-const IDENTIFY_VERSION: &str = "/atoll/1";
+pub(super) const KAD: StreamProtocol = StreamProtocol::new(KAD_PROTOCOL);
 const AGENT: &str = concat!("atoll/", env!("CARGO_PKG_VERSION"));
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 /// Share of the machine's memory past which no connection is accepted.

@@ -61,6 +61,9 @@ impl Net {
         };
         let (handle, events) = timeout(PATIENCE, started).await.expect("the port is free again");
         let mut net = Self { node, handle, events, memory, address: String::new() };
+        if config.listen.is_empty() {
+            return net;
+        }
         let listening = net
             .wait(|event| match event {
                 NetEvent::Notice(Notice::Listening(address)) => Some(address),
@@ -136,6 +139,16 @@ impl Net {
         })
         .await
     }
+}
+
+/// Looks again and again until something is so.
+pub(crate) async fn until(mut so: impl FnMut() -> bool) {
+    let wait = async {
+        while !so() {
+            tokio::time::sleep(MOMENT).await;
+        }
+    };
+    timeout(PATIENCE, wait).await.expect("what was waited for is so");
 }
 
 /// Two networks that are connected.

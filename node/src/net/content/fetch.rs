@@ -9,7 +9,8 @@ use atoll_protocol::crypto::Outline;
 use atoll_protocol::fetch::FetchOutcome;
 use atoll_protocol::id::NodeId;
 use atoll_protocol::limits::{
-    CONTENT_CHUNK_BYTES, DOWNLOADS_MAX, GENESIS_BYTES_MAX, HOLDERS_MAX, RANGE_CHUNKS_MAX,
+    CONTENT_CHUNK_BYTES, DOWNLOADS_MAX, GENESIS_BYTES_MAX, HOLDERS_MAX, PEERS_BYTES_MAX,
+    RANGE_CHUNKS_MAX,
 };
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
@@ -71,6 +72,13 @@ impl Fetcher {
     pub(in crate::net) async fn genesis(&self, node: NodeId) -> Option<Vec<u8>> {
         let mut holder = self.open(node).await.ok()?;
         holder.ask(Request::Genesis, GENESIS_BYTES_MAX as u64).await.ok()
+    }
+
+    /// Asks a peer where its peers are: one address a line.
+    pub(in crate::net) async fn peers(&self, node: NodeId) -> Option<String> {
+        let mut holder = self.open(node).await.ok()?;
+        let bytes = holder.ask(Request::Peers, PEERS_BYTES_MAX as u64).await.ok()?;
+        String::from_utf8(bytes).ok()
     }
 
     /// Chunks in one request; under a cap, no more than is let through in a moment.

@@ -14,6 +14,8 @@ pub(super) enum Request {
     Chunks { content: ContentId, first: u32, count: u32 },
     /// The run's genesis.
     Genesis,
+    /// Where the holder's peers are.
+    Peers,
 }
 
 impl Request {
@@ -22,6 +24,7 @@ impl Request {
             Self::Outline(content) => (1, content, 0, 0),
             Self::Chunks { content, first, count } => (2, content, first, count),
             Self::Genesis => (3, ContentId([0; 32]), 0, 0),
+            Self::Peers => (4, ContentId([0; 32]), 0, 0),
         };
         let mut frame = [0; REQUEST_BYTES];
         frame[0] = kind;
@@ -48,6 +51,7 @@ impl Request {
             [1] => Ok(Some(Self::Outline(content))),
             [2] => Ok(Some(Self::Chunks { content, first: number(first), count: number(count) })),
             [3] => Ok(Some(Self::Genesis)),
+            [4] => Ok(Some(Self::Peers)),
             _ => Err(malformed("request")),
         }
     }
@@ -116,6 +120,7 @@ mod tests {
             Request::Outline(content),
             Request::Chunks { content, first: 5, count: 1 << 30 },
             Request::Genesis,
+            Request::Peers,
         ];
         block_on(async {
             let mut wire = Cursor::new(Vec::new());

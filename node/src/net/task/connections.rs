@@ -57,7 +57,7 @@ impl Task {
         };
         let kind = peer.kind;
         if self.discovery.is_bootstrap(&peer_id) {
-            self.bootstrap_said(peer_id, &info.protocols, &seen, now);
+            self.bootstrap_said(peer_id, &info, &seen, now);
         }
         if kind != Kind::Stranger {
             self.learn_own(peer_id, &info, &seen, now);
@@ -127,7 +127,7 @@ impl Task {
         }
     }
 
-    /// Tells people of a peer they have not heard of.
+    /// Takes note of an address; tells people of a peer they have not heard of.
     pub(super) fn learn(&mut self, peer: PeerId, address: Multiaddr, how: How, now: Instant) {
         if peer == *self.swarm.local_peer_id() || self.penalties.blocks(&peer) {
             return;
@@ -135,6 +135,9 @@ impl Task {
         if self.book.learn(peer, address, now)
             && let Some(node) = node_of(&peer)
         {
+            if how == How::Peer {
+                self.book.doubt(&peer);
+            }
             self.outbox.tell(Notice::Discovered { node, how });
         }
     }
@@ -156,6 +159,8 @@ impl Task {
             kind: Kind::Unknown,
             listens: false,
             since: now,
+            // Others may be about to connect to it, too.
+            ask_due: now + ASK_DELAY,
             rtt: None,
         });
         peer.links.push(link);
@@ -253,6 +258,8 @@ fn root(error: &dyn Error) -> String {
     cause.to_string().trim_end_matches(['.', '\n']).to_lowercase()
 }
 
+/// How long after it came a peer is asked for its peers.
+const ASK_DELAY: Duration = Duration::from_secs(2);
 const MISSED_PINGS_MAX: u32 = 3;
 /// A stranger may just be answering a question about others.
 const STRANGER_TIME: Duration = Duration::from_secs(15);

@@ -49,6 +49,7 @@ impl Task {
             SwarmEvent::ExternalAddrExpired { address } => {
                 self.discovery.addresses_changed(now);
                 if !is_relayed(&address) {
+                    self.lost_address(now);
                     self.outbox.tell(Notice::ExternalLost(address.to_string()));
                 }
             }

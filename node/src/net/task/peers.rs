@@ -16,6 +16,8 @@ pub(super) struct Peer {
     /// It takes our gossip.
     pub(super) listens: bool,
     pub(super) since: Instant,
+    /// When to ask it for its peers.
+    pub(super) ask_due: Instant,
     pub(super) rtt: Option<Duration>,
 }
 
@@ -102,8 +104,15 @@ mod tests {
             link(2, tcp, false),
             link(3, "/ip4/203.0.113.5/udp/1/quic-v1", false),
         ];
-        let peer =
-            Peer { node: None, links, kind: Kind::Ours, listens: false, since: now, rtt: None };
+        let peer = Peer {
+            node: None,
+            links,
+            kind: Kind::Ours,
+            listens: false,
+            since: now,
+            ask_due: now,
+            rtt: None,
+        };
         let (mut low, mut high) = (PeerId::random(), PeerId::random());
         if high < low {
             std::mem::swap(&mut low, &mut high);
