@@ -18,6 +18,7 @@ use libp2p::{
 use super::error::NetError;
 use super::gossip;
 use super::message::{self, Messages};
+use super::observed::Observed;
 
 /// What a node speaks with peers of its run, and with the bootstrap.
 #[derive(NetworkBehaviour)]
@@ -31,6 +32,7 @@ pub(super) struct Behaviour {
     pub(super) messages: Messages,
     pub(super) streams: libp2p_stream::Behaviour,
     pub(super) identify: identify::Behaviour,
+    pub(super) observed: Observed,
     pub(super) ping: ping::Behaviour,
     pub(super) kad: kad::Behaviour<kad::store::MemoryStore>,
     pub(super) rendezvous: rendezvous::client::Behaviour,
@@ -75,6 +77,7 @@ impl Behaviour {
                     .with_agent_version(AGENT.to_owned())
                     .with_push_listen_addr_updates(true),
             ),
+            observed: Observed::default(),
             ping: ping::Behaviour::new(ping::Config::new().with_interval(PING_INTERVAL)),
             kad: kad(peer),
             rendezvous: rendezvous::client::Behaviour::new(key.clone()),
@@ -136,6 +139,8 @@ fn connection_limits() -> connection_limits::ConnectionLimits {
 fn kad(peer: PeerId) -> kad::Behaviour<kad::store::MemoryStore> {
     let mut config = kad::Config::new(KAD);
     config.set_query_timeout(Duration::from_secs(30));
+    // Peers are looked for when they are needed, and a table without any cannot be refreshed.
+    config.set_periodic_bootstrap_interval(None);
     // Only providers are ever stored, and few of them.
     let store = kad::store::MemoryStoreConfig {
         max_records: 0,

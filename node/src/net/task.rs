@@ -34,7 +34,7 @@ use super::NetConfig;
 use super::address;
 use super::behaviour::{Behaviour, BehaviourEvent, Protocols};
 use super::book::Book;
-use super::content::fetch::Fetcher;
+use super::content::fetch::{Fetcher, News};
 use super::content::serve::Server;
 use super::error::NetError;
 use super::event::{NetEvent, Notice};
@@ -87,7 +87,7 @@ pub(super) struct Task {
     fetches: JoinSet<(FetchOutcome, u64)>,
     orders: HashMap<Id, (ContentId, NodeId, Instant)>,
     /// Questions for the peers of peers.
-    asks: JoinSet<(PeerId, Option<String>)>,
+    asks: JoinSet<(PeerId, News)>,
     traffic: Arc<Traffic>,
     status: Arc<Mutex<NetStatus>>,
     status_due: Instant,
@@ -304,6 +304,8 @@ impl Task {
             ..NetStatus::default()
         };
         self.discovery.show(&mut status);
+        status.nat = self.nat();
+        status.clock = self.skew();
         for (peer, connected) in &self.peers {
             let (Kind::Ours, Some(node), Some(link)) =
                 (connected.kind, connected.node, connected.best())
@@ -313,7 +315,7 @@ impl Task {
             status.peers.push(PeerStatus {
                 node,
                 address: link.address.to_string(),
-                relayed: link.relayed,
+                way: link.way,
                 rtt: connected.rtt,
                 rate: self.fetcher.rates.of(&node),
                 points: self.penalties.of(peer, now),

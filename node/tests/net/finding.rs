@@ -1,7 +1,9 @@
 //! Nodes that know nobody but a bootstrap.
 
+use std::time::{Duration, SystemTime};
+
 use atoll_bootstrap::server::Server;
-use atoll_node::net::{NetEvent, Notice, Reachability};
+use atoll_node::net::{Nat, NetConfig, NetEvent, Notice, Reachability, Way};
 use atoll_protocol::fault::Verdict;
 use atoll_protocol::fetch::FetchOutcome;
 use tempfile::TempDir;
@@ -57,8 +59,9 @@ async fn nodes_meet_at_the_bootstrap_and_stay_without_it() {
     other.up(one.node).await;
     // However they met, in the end they need nobody between them.
     until(|| one.handle.status().reachability == Reachability::Public).await;
-    until(|| one.handle.peers().iter().all(|peer| !peer.relayed)).await;
-    until(|| one.handle.addresses().iter().any(|address| other.address == *address)).await;
+    until(|| one.handle.peers().iter().all(|peer| peer.way == Way::Direct)).await;
+    until(|| one.handle.status().nat.kind == Nat::None).await;
+    until(|| one.handle.addresses().contains(&other.address)).await;
 
     bootstrap.stop.send(()).unwrap();
     bootstrap.task.await.unwrap();
@@ -73,14 +76,33 @@ async fn nodes_meet_at_the_bootstrap_and_stay_without_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_is_compared_with_the_median_of_others() {
+    let hour = Duration::from_secs(3600);
+    let mut nets = vec![Net::start(1, &[]).await];
+    for (secret, clock) in [
+        (2, (|| SystemTime::now() + Duration::from_secs(3600)) as fn() -> SystemTime),
+        (3, || SystemTime::now() + Duration::from_secs(3600)),
+        (4, || SystemTime::UNIX_EPOCH),
+    ] {
+        let settings = NetConfig { clock, ..config(secret, &[&nets[0]]) };
+        nets.push(Net::with(settings, Memory::default()).await);
+    }
+    let handle = &nets[0].handle;
+    until(|| handle.status().clock.is_some_and(|clock| clock.peers == 3)).await;
+    // One that is off by decades changes nothing.
+    let off = Duration::from_millis(handle.status().clock.unwrap().ms.try_into().unwrap());
+    assert!(off.abs_diff(hour) < Duration::from_secs(60), "{off:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn those_whom_nobody_reaches_meet_through_the_relay() {
     let bootstrap = Bootstrap::start().await;
     let mut one = bootstrap.node(1, false).await;
     let mut other = bootstrap.node(2, false).await;
     one.up(other.node).await;
     other.up(one.node).await;
-    until(|| one.handle.peers().iter().any(|peer| peer.relayed)).await;
-    assert_eq!(one.handle.status().relays, [bootstrap.address.clone()]);
+    until(|| one.handle.peers().iter().any(|peer| peer.way == Way::Relayed)).await;
+    assert_eq!(one.handle.status().relays, std::slice::from_ref(&bootstrap.address));
     assert_ne!(one.handle.status().reachability, Reachability::Public);
     one.handle.publish(b"through it".to_vec());
     let (from, message, receipt) = other.message().await;

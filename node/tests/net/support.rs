@@ -36,6 +36,7 @@ pub(crate) fn config(secret: u8, peers: &[&Net]) -> NetConfig {
         max_upload: None,
         max_download: None,
         upload_slots: 4,
+        clock: std::time::SystemTime::now,
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use atoll_protocol::crypto::Outline;
 use atoll_protocol::id::ContentId;
@@ -25,7 +25,7 @@ use super::super::event::Notice;
 use super::super::traffic::Traffic;
 use super::blocking;
 use super::bucket::Bucket;
-use super::frame::{Answer, Request, malformed};
+use super::frame::{Answer, Request, malformed, unix_ms};
 use super::outlines::Outlines;
 
 /// What is served, and how much at once.
@@ -34,6 +34,7 @@ pub(in crate::net) struct Server {
     genesis: Mutex<Arc<[u8]>>,
     /// Where our peers are, one address a line.
     peers: Mutex<Arc<[u8]>>,
+    clock: fn() -> SystemTime,
     outlines: Outlines,
     slots: Semaphore,
     waiting: AtomicUsize,
@@ -54,6 +55,7 @@ impl Server {
     pub(in crate::net) fn new(
         contents: Arc<dyn Contents>,
         genesis: Arc<[u8]>,
+        clock: fn() -> SystemTime,
         slots: usize,
         upload: Bucket,
         traffic: Arc<Traffic>,
@@ -63,6 +65,7 @@ impl Server {
             contents,
             genesis: Mutex::new(genesis),
             peers: Mutex::default(),
+            clock,
             outlines: Outlines::default(),
             slots: Semaphore::new(slots.clamp(1, CONTENT_STREAMS_MAX)),
             waiting: AtomicUsize::new(0),
@@ -125,6 +128,10 @@ impl Server {
                 Request::Peers => {
                     let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone();
                     self.answer(&mut stream, Some(&peers)).await?;
+                }
+                Request::Time => {
+                    let now = unix_ms((self.clock)()).to_le_bytes();
+                    self.answer(&mut stream, Some(&now)).await?;
                 }
                 Request::Outline(content) => {
                     self.open(&mut open, content).await?;

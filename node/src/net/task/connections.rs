@@ -8,10 +8,11 @@ use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
 use libp2p::swarm::{ConnectionId, DialError, SwarmEvent};
 use libp2p::{Multiaddr, PeerId, identify, ping};
 
-use super::super::address::{is_relayed, is_worth_dialling};
+use super::super::address::{is_relayed, is_worth_dialling, udp_of};
 use super::super::behaviour::{BehaviourEvent, KAD};
 use super::super::event::{How, NetEvent, Notice};
 use super::super::identity::node_of;
+use super::super::status::Way;
 use super::Task;
 use super::peers::{Kind, Link, Peer};
 
@@ -46,8 +47,13 @@ impl Task {
         let identify::Event::Received { connection_id, peer_id, info } = event else { return };
         let now = Instant::now();
         let Some(peer) = self.peers.get_mut(&peer_id) else { return };
-        let link = peer.links.iter().find(|link| link.id == connection_id);
-        let Some(seen) = link.map(|link| link.address.clone()) else { return };
+        let link = peer.links.iter_mut().find(|link| link.id == connection_id);
+        let Some(link) = link else { return };
+        let seen = link.address.clone();
+        link.observed = Some(info.observed_addr.clone());
+        if link.dialled && !link.is_relayed() && udp_of(&info.observed_addr).is_some() {
+            self.swarm.behaviour_mut().observed.at(info.observed_addr.clone());
+        }
         let first = peer.kind == Kind::Unknown;
         let ours = peer.node.is_some() && info.protocols.contains(&self.protocols.message);
         peer.kind = match ours {
@@ -151,8 +157,22 @@ impl Task {
     ) {
         let address = endpoint.get_remote_address().clone();
         let relayed = endpoint.is_relayed();
-        let link =
-            Link { id: connection, address: address.clone(), relayed, since: now, missed_pings: 0 };
+        let known = self.peers.get(&id);
+        let punched = known.is_some_and(|it| it.links.iter().any(|it| it.way == Way::HolePunched));
+        let link = Link {
+            id: connection,
+            address: address.clone(),
+            way: match (relayed, punched) {
+                (true, _) => Way::Relayed,
+                // Of the connections that both dialled, only one was told to be the one.
+                (false, true) => Way::HolePunched,
+                (false, false) => Way::Direct,
+            },
+            dialled: endpoint.is_dialer(),
+            observed: None,
+            since: now,
+            missed_pings: 0,
+        };
         let peer = self.peers.entry(id).or_insert_with(|| Peer {
             node: node_of(&id),
             links: Vec::new(),
@@ -162,6 +182,7 @@ impl Task {
             // Others may be about to connect to it, too.
             ask_due: now + ASK_DELAY,
             rtt: None,
+            skew_ms: None,
         });
         peer.links.push(link);
         if endpoint.is_dialer() {

@@ -8,7 +8,7 @@ use libp2p::core::transport::ListenerId;
 use libp2p::multiaddr::Protocol;
 use libp2p::rendezvous::Namespace;
 use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
-use libp2p::{Multiaddr, PeerId, dcutr, identify, kad, mdns, relay, rendezvous, upnp};
+use libp2p::{Multiaddr, PeerId, identify, kad, mdns, relay, rendezvous, upnp};
 
 use self::meeting::Meeting;
 use super::super::address::{self, is_global};
@@ -59,8 +59,12 @@ impl Discovery {
 
     /// Uses a bootstrap.
     pub(super) fn meet_at(&mut self, peer: PeerId, address: Multiaddr, now: Instant) {
-        if !self.is_bootstrap(&peer) {
-            self.meetings.push(Meeting::new(peer, address, now));
+        let quic = address.iter().any(|part| part == Protocol::QuicV1);
+        match self.meetings.iter_mut().find(|meeting| meeting.peer == peer) {
+            None => self.meetings.push(Meeting::new(peer, address, now)),
+            // Of several addresses, the one that is dialled first.
+            Some(meeting) if quic => meeting.address = address,
+            Some(_) => {}
         }
     }
 
@@ -95,6 +99,12 @@ impl Discovery {
         for meeting in &mut self.meetings {
             meeting.register_due = now;
         }
+    }
+
+    /// A relay accepts connections for us; true if that is news, and not one more address of it.
+    pub(super) fn relay_listens(&mut self, listener: ListenerId) -> bool {
+        let meeting = self.meetings.iter_mut().find(|it| it.listener == Some(listener));
+        meeting.is_none_or(|meeting| !std::mem::replace(&mut meeting.told, true))
     }
 
     /// A listener is closed; true if it was a relay's.
@@ -226,15 +236,7 @@ impl Task {
                     meeting.reserved();
                 }
             }
-            BehaviourEvent::Dcutr(dcutr::Event { remote_peer_id, result }) => {
-                let Some(node) = node_of(&remote_peer_id) else { return };
-                self.outbox.tell(match result {
-                    Ok(_) => Notice::HolePunched(node),
-                    Err(error) => {
-                        Notice::HolePunchFailed { node, reason: super::connections::reason(&error) }
-                    }
-                });
-            }
+            BehaviourEvent::Dcutr(event) => self.on_hole_punch(event),
             _ => {}
         }
     }

@@ -23,6 +23,8 @@ pub(in super::super) struct Meeting {
     discover_gap: Duration,
     /// Where it is asked to accept connections for us.
     pub(in super::super) listener: Option<ListenerId>,
+    /// People were told that it does.
+    pub(in super::super) told: bool,
     /// It does.
     pub(in super::super) reserved: bool,
     pub(in super::super) relay_due: Instant,
@@ -42,6 +44,7 @@ impl Meeting {
             discover_due: now,
             discover_gap: GAP_MIN,
             listener: None,
+            told: false,
             reserved: false,
             relay_due: now,
             relay_failures: 0,
@@ -86,6 +89,7 @@ impl Meeting {
     /// It does not accept connections for us, or no longer.
     pub(in super::super) fn relay_closed(&mut self, now: Instant) {
         self.listener = None;
+        self.told = false;
         self.reserved = false;
         self.relay_due = now + (GAP_MIN * (1 << self.relay_failures.min(4)));
         self.relay_failures += 1;
