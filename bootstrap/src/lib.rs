@@ -6,10 +6,9 @@
 //! **Invariant:** it holds no training state, signs nothing and orders nothing. A restart keeps its
 //! identity, and nodes register again. Killing it after nodes have met stops no round.
 
+mod behaviour;
 pub mod cli;
 pub mod config;
 pub mod observe;
 pub mod policy;
 pub mod server;
-
-mod behaviour;

@@ -1,6 +1,7 @@
 //! What an operator can see: metrics, readiness and the log.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{IsTerminal as _, stderr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,8 +16,9 @@ use tracing_subscriber::EnvFilter;
 
 /// Writes the log to standard error; standard output is for the addresses.
 pub fn start_log(json: bool) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let quiet = |_| EnvFilter::new("error,atoll_bootstrap=info");
+    let lines = tracing_subscriber::fmt().with_writer(stderr).with_ansi(stderr().is_terminal());
+    let lines = lines.with_env_filter(EnvFilter::try_from_default_env().unwrap_or_else(quiet));
     if json { lines.json().init() } else { lines.init() }
 }
 

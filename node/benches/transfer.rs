@@ -143,6 +143,7 @@ fn net(
         max_upload: None,
         max_download: None,
         upload_slots: 4,
+        clock: std::time::SystemTime::now,
     };
     start(config, Arc::new(Folder(folder.to_owned()))).expect("a network")
 }

@@ -8,8 +8,8 @@ use atoll_node::island::device::DeviceChoice;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use swarm::{
-    InspectOptions, InviteOptions, JoinOptions, NewOptions, RevokeOptions, RunOptions,
-    StatusOptions, WhoamiOptions,
+    DoctorOptions, InspectOptions, InviteOptions, JoinOptions, NewOptions, RevokeOptions,
+    RunOptions, StatusOptions, WhoamiOptions,
 };
 
 /// Train one model on many islands, with nobody in the middle.
@@ -35,6 +35,8 @@ pub(crate) enum Task {
     Status(StatusOptions),
     /// Look into the running node: fragments, rounds, frontiers, evidence.
     Inspect(InspectOptions),
+    /// What keeps this machine from taking part, and what to do about it.
+    Doctor(DoctorOptions),
     /// Print this node's public name.
     Whoami(WhoamiOptions),
     /// Admit a node to a run that asks for invitations, and print its ticket.

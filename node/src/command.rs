@@ -1,5 +1,6 @@
 //! What the command line can do, one file for each task.
 
+pub(crate) mod doctor;
 pub(crate) mod eval;
 pub(crate) mod export;
 pub(crate) mod failure;

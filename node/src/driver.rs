@@ -15,6 +15,7 @@ mod clock;
 mod contents;
 mod errands;
 mod execute;
+mod network;
 mod part;
 mod revival;
 mod saving;
@@ -35,7 +36,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Interval, sleep_until};
 
 use crate::island::host::{Host, Told};
-use crate::net::{NetEvent, NetHandle, Notice};
+use crate::net::{NetEvent, NetHandle};
 use crate::observe::{self, Answer, Event, Observer, Refusal, Request};
 use crate::store::Store;
 use clock::Clock;
@@ -45,6 +46,7 @@ use execute::Write;
 use part::{Done, Part};
 use saving::Saving;
 
+pub use network::{how, network};
 pub use start::{Plan, StartError};
 pub use view::Training;
 
@@ -94,8 +96,8 @@ pub struct Driver {
     /// Own payloads that an adoption may ask for.
     own: BTreeMap<ContentId, Arc<[u8]>>,
     quiet: bool,
-    /// Whether a direct way through the routers was found to anybody.
-    hole_punched: bool,
+    /// Whether people were told that the clock is off.
+    clock_told: bool,
     leaving: Option<Instant>,
     ending: Option<Ending>,
     started: Instant,
@@ -211,7 +213,6 @@ impl Driver {
                 self.input(Input::Fetched { content, from, outcome });
             }
             NetEvent::Notice(notice) => {
-                self.hole_punched |= matches!(notice, Notice::HolePunched(_));
                 self.observer.event(Event::Network { notice: notice.to_string() });
             }
         }
@@ -289,11 +290,21 @@ impl Driver {
             self.ending.get_or_insert(Ending::Left);
         }
         self.keep_peers();
+        self.look_at_clock();
     }
 
     /// Tells people of something they should look at, now and in the status.
     fn warn(&self, message: String, hint: &str) {
         self.observer.event(Event::Warning { message, hint: hint.to_owned() });
+    }
+
+    /// Tells once if the clock is far from those of peers.
+    fn look_at_clock(&mut self) {
+        let warning = network::clock_warning(&self.net.status());
+        if let Some(warning) = warning.as_ref().filter(|_| !self.clock_told) {
+            self.warn(warning.message.clone(), &warning.hint);
+        }
+        self.clock_told = warning.is_some();
     }
 
     /// Snapshots that peers may have, by the donor rule.

@@ -14,6 +14,11 @@ fn main() -> ExitCode {
     let task = Arguments::parse().task;
     let outcome = match &task {
         Task::Genesis(GenesisTask::Check { file }) => return command::genesis_check::run(file),
+        Task::Doctor(options) => match command::doctor::run(options) {
+            Ok(true) => Ok(()),
+            Ok(false) => return ExitCode::from(1),
+            Err(failure) => Err(failure),
+        },
         Task::New(options) => command::new::run(options),
         Task::Run(options) => command::run::run(options),
         Task::Join(options) => command::join::run(options),

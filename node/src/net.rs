@@ -15,6 +15,8 @@ mod handle;
 mod identity;
 mod inbox;
 mod message;
+mod nat;
+mod observed;
 mod penalty;
 mod status;
 mod task;
@@ -23,6 +25,7 @@ mod transport;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
 use atoll_protocol::crypto::Key;
 use atoll_protocol::id::RunId;
@@ -33,7 +36,8 @@ pub use self::contents::{Contents, Incoming, Stored};
 pub use self::error::NetError;
 pub use self::event::{How, NetEvent, Notice, Reachability};
 pub use self::handle::NetHandle;
-pub use self::status::{BootstrapStatus, NetStatus, PeerStatus};
+pub use self::nat::{Nat, NatStatus};
+pub use self::status::{BootstrapStatus, NetStatus, PeerStatus, Skew, Way};
 pub use self::traffic::Counters;
 
 use self::behaviour::{Behaviour, Protocols, Toggles};
@@ -73,6 +77,8 @@ pub struct NetConfig {
     pub max_download: Option<u64>,
     /// Contents sent at the same time.
     pub upload_slots: usize,
+    /// This machine's clock, which is compared with those of peers.
+    pub clock: fn() -> SystemTime,
 }
 
 /// Starts the network on the current tokio runtime.
@@ -95,6 +101,7 @@ pub fn start(
     let server = Arc::new(Server::new(
         contents.clone(),
         config.genesis.clone(),
+        config.clock,
         config.upload_slots,
         Bucket::new(config.max_upload),
         traffic.clone(),
@@ -102,6 +109,7 @@ pub fn start(
     ));
     let fetcher = Arc::new(Fetcher {
         contents,
+        clock: config.clock,
         control,
         protocol: protocols.content.clone(),
         download: Bucket::new(config.max_download),
@@ -123,6 +131,7 @@ pub fn start(
         notices,
         up,
         fetcher: fetcher.clone(),
+        server: server.clone(),
         traffic: traffic.clone(),
         status: status.clone(),
     });

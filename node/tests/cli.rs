@@ -12,7 +12,7 @@ fn version_and_help_say_what_it_is() {
     assert_eq!(stdout(&version), format!("atoll {}\n", env!("CARGO_PKG_VERSION")));
     let help = atoll(&["--help"]);
     assert!(help.status.success());
-    for task in ["new", "run", "join", "status", "invite", "train"] {
+    for task in ["new", "run", "join", "status", "doctor", "invite", "train"] {
         assert!(stdout(&help).contains(&format!("\n  {task} ")), "{task}: {}", stdout(&help));
     }
 }

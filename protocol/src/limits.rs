@@ -76,6 +76,8 @@ pub const CONNECTIONS_PER_PEER_MAX: u32 = 4;
 pub const KNOWN_PEERS_MAX: usize = 1024;
 /// Addresses remembered for one peer.
 pub const ADDRESSES_PER_PEER_MAX: usize = 8;
+/// Bytes of a list of addresses that a peer gives: all its peers, with some addresses each.
+pub const PEERS_BYTES_MAX: usize = 16 * 1024;
 /// Gossip that waits for a verdict; the oldest is ignored for every one on top.
 pub const RECEIPTS_MAX: usize = 4096;
 /// Messages that wait for the network, and messages from it that wait for the driver.

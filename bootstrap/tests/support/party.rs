@@ -44,10 +44,10 @@ impl Host {
         let server = Server::start(settings).await.unwrap();
         let (peer, http) = (server.peer_id, server.http);
         let (stop, stopped) = oneshot::channel();
-        let (tell, mut told) = mpsc::unbounded_channel();
+        let (tell, mut told) = mpsc::channel(16);
         let stopped = async { stopped.await.unwrap_or_default() };
         // Nobody may be listening any more when it finds one more address.
-        let task = tokio::spawn(server.run(stopped, move |address| drop(tell.send(address))));
+        let task = tokio::spawn(server.run(stopped, move |address| drop(tell.try_send(address))));
         let (mut tcp, mut quic) = (None, None);
         while tcp.is_none() || quic.is_none() {
             let address = told.recv().await.unwrap();

@@ -120,6 +120,23 @@ pub(crate) struct StatusOptions {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "Exits with 0 if nothing fails, 1 if something does, 2 if it cannot look.")]
+pub(crate) struct DoctorOptions {
+    /// A ticket, or a run here: its name, the first digits of its id, or its folder
+    /// [default: the only one].
+    #[arg(value_name = "TICKET|RUN")]
+    pub(crate) what: Option<String>,
+    /// One JSON object, for scripts.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Seconds to look at the network, at most, if no node runs here.
+    #[arg(long, value_name = "SECONDS", default_value_t = 15.0)]
+    pub(crate) wait: f64,
+    #[command(flatten)]
+    pub(crate) config: Partial,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct InspectOptions {
     /// What to look at.
     #[arg(value_enum, default_value_t = Part::All)]

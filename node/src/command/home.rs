@@ -58,6 +58,11 @@ impl Home {
         }
     }
 
+    /// Whether there is no run at all.
+    pub(crate) fn is_empty(&self) -> Result<bool, Failure> {
+        Ok(self.runs()?.is_empty())
+    }
+
     fn runs(&self) -> Result<Vec<RunFolder>, Failure> {
         let folder = self.root.join(RUNS);
         let entries = match fs::read_dir(&folder) {

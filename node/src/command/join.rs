@@ -74,6 +74,7 @@ fn fetch_genesis(
         max_upload: None,
         max_download: config.max_download.map(|rate| rate.bytes()),
         upload_slots: 1,
+        clock: std::time::SystemTime::now,
     };
     let runtime = runtime()?;
     let bytes = runtime.block_on(async {
@@ -115,7 +116,7 @@ fn preflight(config: &Config, genesis: &Genesis, path: &std::path::Path) -> Resu
 }
 
 /// A newcomer has nothing to give.
-struct Nothing;
+pub(super) struct Nothing;
 
 impl Contents for Nothing {
     fn open(&self, _: &ContentId) -> Option<Arc<dyn Stored>> {

@@ -181,12 +181,6 @@ fn net(
     ticket: &Ticket,
     store: &Store,
 ) -> NetConfig {
-    let merged = |one: &[String], other: &[String]| {
-        let mut all: Vec<String> = one.iter().chain(other).cloned().collect();
-        all.sort();
-        all.dedup();
-        all
-    };
     NetConfig {
         key: identity.key(),
         run: genesis.run_id(),
@@ -200,7 +194,16 @@ fn net(
         max_upload: config.max_upload.map(|rate| rate.bytes()),
         max_download: config.max_download.map(|rate| rate.bytes()),
         upload_slots: UPLOAD_SLOTS,
+        clock: std::time::SystemTime::now,
     }
+}
+
+/// The addresses of both, each once.
+pub(super) fn merged(one: &[String], other: &[String]) -> Vec<String> {
+    let mut all: Vec<String> = one.iter().chain(other).cloned().collect();
+    all.sort();
+    all.dedup();
+    all
 }
 
 fn effort(options: &SwarmOptions) -> Result<Effort, Failure> {

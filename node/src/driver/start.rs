@@ -115,7 +115,7 @@ impl Driver {
             rechecked: Instant::now(),
             own: BTreeMap::new(),
             quiet: false,
-            hole_punched: false,
+            clock_told: false,
             leaving: None,
             ending: None,
             started: Instant::now(),

@@ -8,11 +8,9 @@ use atoll_protocol::frontier::Standing;
 use atoll_protocol::id::FragmentId;
 use serde_json::{Value, json};
 
-use super::Driver;
-use crate::net::{PeerStatus, Reachability};
-use crate::observe::status::{
-    self, Disk, Gauges, How, Lane, Lanes, Loss, Merged, Peer, Reachable, Status, YesNo,
-};
+use super::{Driver, network};
+use crate::net::{PeerStatus, Way};
+use crate::observe::status::{self, Disk, Gauges, Lane, Lanes, Loss, Merged, Peer, Status};
 
 /// What is known of the island's training.
 #[derive(Debug)]
@@ -147,9 +145,11 @@ impl Driver {
                 content: Lane { up: counters.payload_up, down: counters.payload_down },
             },
             addresses: self.addresses(),
+            network: network::network(&self.net.status()),
             swarm_tokens: self.swarm_tokens(),
             peers: self.peers(),
             disk: self.disk(),
+            warnings: network::clock_warning(&self.net.status()).into_iter().collect(),
             ..Status::new(self.genesis.run_id(), self.engine.node())
         }
     }
@@ -173,26 +173,10 @@ impl Driver {
         Gauges {
             alive: u32::try_from(alive).unwrap_or(u32::MAX),
             alive_window_s: self.genesis.rounds.alive_ms / 1000,
-            reachable: self.reachable(),
+            reachable: network::reachable(&self.net.status()),
             merged_in_last_round: Merged::of(merged.collect()),
             staleness: fragments.iter().map(|it| it.staleness).max().unwrap_or(0),
         }
-    }
-
-    fn reachable(&self) -> Reachable {
-        let net = self.net.status();
-        let how = match net.reachability {
-            Reachability::Public => Some(How::Direct),
-            _ if self.hole_punched => Some(How::HolePunched),
-            _ if !net.relays.is_empty() => Some(How::Relayed),
-            _ => None,
-        };
-        let answer = match (net.reachability, how) {
-            (_, Some(_)) => YesNo::Yes,
-            (Reachability::Private, None) => YesNo::No,
-            _ => YesNo::Unknown,
-        };
-        Reachable { answer, how }
     }
 
     fn training(&self) -> status::Training {
@@ -212,8 +196,10 @@ impl Driver {
         let view = |node| views.iter().find(|view: &&PeerView| view.node == node);
         let link = |link: PeerStatus| Peer {
             node: link.node,
+            relayed: link.way == Way::Relayed,
+            how: Some(network::how(&link)),
+            bytes_per_s: link.rate,
             address: Some(link.address),
-            relayed: link.relayed,
             rtt_ms: link.rtt.map(|rtt| rtt.as_secs_f64() * 1000.0),
             standing: view(link.node).map(|view| view.standing),
             version: view(link.node)

@@ -1,6 +1,6 @@
 //! Addresses: what they say, and which are worth a try.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use libp2p::multiaddr::Protocol;
 use libp2p::{Multiaddr, PeerId};
@@ -62,6 +62,15 @@ pub(super) fn is_global(address: &Multiaddr) -> bool {
         }
         None => false,
     }
+}
+
+/// Where a QUIC address leads, without asking anybody for names.
+pub(super) fn udp_of(address: &Multiaddr) -> Option<SocketAddr> {
+    let port = address.iter().find_map(|part| match part {
+        Protocol::Udp(port) => Some(port),
+        _ => None,
+    });
+    Some(SocketAddr::new(ip_of(address)?, port?)).filter(|_| !is_relayed(address))
 }
 
 fn ip_of(address: &Multiaddr) -> Option<IpAddr> {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use atoll_protocol::id::RunId;
 use atoll_protocol::limits::{CONNECTED_PEERS_MAX, CONNECTIONS_PER_PEER_MAX};
+use atoll_protocol::wire::version::{IDENTIFY_PROTOCOL, KAD_PROTOCOL};
 use libp2p::allow_block_list::{self, BlockedPeers};
 use libp2p::gossipsub::{self, IdentTopic};
 use libp2p::identity::Keypair;
@@ -17,6 +18,7 @@ use libp2p::{
 use super::error::NetError;
 use super::gossip;
 use super::message::{self, Messages};
+use super::observed::Observed;
 
 /// What a node speaks with peers of its run, and with the bootstrap.
 #[derive(NetworkBehaviour)]
@@ -30,6 +32,7 @@ pub(super) struct Behaviour {
     pub(super) messages: Messages,
     pub(super) streams: libp2p_stream::Behaviour,
     pub(super) identify: identify::Behaviour,
+    pub(super) observed: Observed,
     pub(super) ping: ping::Behaviour,
     pub(super) kad: kad::Behaviour<kad::store::MemoryStore>,
     pub(super) rendezvous: rendezvous::client::Behaviour,
@@ -70,10 +73,11 @@ impl Behaviour {
             messages: message::messages(protocols.message.clone()),
             streams: libp2p_stream::Behaviour::new(),
             identify: identify::Behaviour::new(
-                identify::Config::new(IDENTIFY_VERSION.to_owned(), key.public())
+                identify::Config::new(IDENTIFY_PROTOCOL.to_owned(), key.public())
                     .with_agent_version(AGENT.to_owned())
                     .with_push_listen_addr_updates(true),
             ),
+            observed: Observed::default(),
             ping: ping::Behaviour::new(ping::Config::new().with_interval(PING_INTERVAL)),
             kad: kad(peer),
             rendezvous: rendezvous::client::Behaviour::new(key.clone()),
@@ -135,6 +139,8 @@ fn connection_limits() -> connection_limits::ConnectionLimits {
 fn kad(peer: PeerId) -> kad::Behaviour<kad::store::MemoryStore> {
     let mut config = kad::Config::new(KAD);
     config.set_query_timeout(Duration::from_secs(30));
+    // Peers are looked for when they are needed, and a table without any cannot be refreshed.
+    config.set_periodic_bootstrap_interval(None);
     // Only providers are ever stored, and few of them.
     let store = kad::store::MemoryStoreConfig {
         max_records: 0,
@@ -150,9 +156,7 @@ fn mdns_config() -> mdns::Config {
 }
 
 /// The hash table's protocol, shared by all runs because the bootstrap is.
-pub(super) const KAD: StreamProtocol = StreamProtocol::new("/atoll/kad/1");
-/// What nodes and bootstraps of this protocol say they are.
-const IDENTIFY_VERSION: &str = "/atoll/1";
+pub(super) const KAD: StreamProtocol = StreamProtocol::new(KAD_PROTOCOL);
 const AGENT: &str = concat!("atoll/", env!("CARGO_PKG_VERSION"));
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 /// Share of the machine's memory past which no connection is accepted.

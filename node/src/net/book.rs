@@ -24,6 +24,8 @@ struct Entry {
     fixed: bool,
     /// A bootstrap: dialled whatever the number of peers.
     bootstrap: bool,
+    /// Somebody said so, and nobody else: given up soon.
+    hearsay: bool,
     /// It was connected and spoke the protocols of this run.
     ours: bool,
     state: State,
@@ -60,12 +62,20 @@ impl Book {
             addresses: vec![address],
             fixed: false,
             bootstrap: false,
+            hearsay: false,
             ours: false,
             state: State::Due(now),
             attempts: 0,
         };
         self.entries.insert(peer, entry);
         true
+    }
+
+    /// A peer that was just learned is given up soon unless it answers.
+    pub(super) fn doubt(&mut self, peer: &PeerId) {
+        if let Some(entry) = self.entries.get_mut(peer) {
+            entry.hearsay = true;
+        }
     }
 
     /// Never forgets this peer.
@@ -91,6 +101,7 @@ impl Book {
     pub(super) fn ours(&mut self, peer: &PeerId) {
         if let Some(entry) = self.entries.get_mut(peer) {
             entry.ours = true;
+            entry.hearsay = false;
             entry.attempts = 0;
         }
     }
@@ -111,7 +122,8 @@ impl Book {
         entry.state = State::Due(now + back_off(entry.attempts, &mut self.rng));
         entry.attempts = entry.attempts.saturating_add(1);
         let attempts = entry.attempts;
-        if attempts > ATTEMPTS_MAX && !entry.fixed {
+        let most = if entry.hearsay { HEARSAY_ATTEMPTS_MAX } else { ATTEMPTS_MAX };
+        if attempts > most && !entry.fixed {
             self.entries.remove(peer);
         }
         attempts
@@ -191,6 +203,12 @@ impl Book {
         addresses.map(ToString::to_string).collect()
     }
 
+    /// Where the connected nodes of this run are, for others of the run.
+    pub(super) fn near(&self) -> Vec<String> {
+        let near = self.entries.values().filter(|it| it.ours && it.state == State::Connected);
+        near.flat_map(|entry| entry.addresses.iter().take(2)).map(ToString::to_string).collect()
+    }
+
     /// Makes room for a newcomer: whoever failed most goes.
     fn forget_one(&mut self) -> bool {
         let idle = |entry: &&Entry| !entry.fixed && matches!(entry.state, State::Due(_));
@@ -225,6 +243,8 @@ const AVOID_TIME: Duration = Duration::from_secs(3600);
 const DIALS_MAX: usize = 16;
 /// Failures in a row after which a peer that nobody configured is forgotten: about a day.
 const ATTEMPTS_MAX: u32 = 1500;
+/// The same for a peer that only another peer spoke of.
+const HEARSAY_ATTEMPTS_MAX: u32 = 6;
 
 #[cfg(test)]
 mod tests {

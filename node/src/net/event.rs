@@ -153,6 +153,8 @@ pub enum How {
     Kad,
     /// On the local network.
     Mdns,
+    /// From a node that is connected to it.
+    Peer,
     /// It connected to us.
     Inbound,
 }
@@ -164,6 +166,7 @@ impl fmt::Display for How {
             Self::Rendezvous => "from the bootstrap",
             Self::Kad => "from the hash table",
             Self::Mdns => "on the local network",
+            Self::Peer => "from another node",
             Self::Inbound => "when it connected",
         })
     }

@@ -67,8 +67,8 @@ impl NetHandle {
         self.shared.inbox.put(Command::Fetch(Order { content, from, others, bytes_max }));
     }
 
-    /// Asks peers for the run's genesis, as they come up; the caller checks its hash. `refused`
-    /// are genesis bytes that had the wrong one. Waits.
+    /// Asks peers for the run's genesis, as they come up, until one gives a `good` one: the caller
+    /// knows its hash. Waits.
     pub async fn genesis(
         &self,
         wait: Duration,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use atoll_protocol::id::NodeId;
 
 use super::event::Reachability;
+use super::nat::NatStatus;
 
 /// A picture of the network, at most a second old.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,6 +18,10 @@ pub struct NetStatus {
     pub external: Vec<String>,
     /// Whether others can reach us without help.
     pub reachability: Reachability,
+    /// What the router in front of us does.
+    pub nat: NatStatus,
+    /// How far our clock is from those of peers; none if nobody said what time it is.
+    pub clock: Option<Skew>,
     /// Relays that accept connections for us.
     pub relays: Vec<String>,
     /// The bootstraps of the configuration.
@@ -40,6 +45,26 @@ pub struct BootstrapStatus {
     pub relay: bool,
 }
 
+/// How far our clock is from those of peers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Skew {
+    /// Milliseconds that the median of their clocks is ahead of ours.
+    pub ms: i64,
+    /// Peers that said what time it is. One alone may be wrong itself.
+    pub peers: usize,
+}
+
+/// The way a connection takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// One side dialled the other.
+    Direct,
+    /// A relay introduced the two, and both dialled at once.
+    HolePunched,
+    /// A relay passes everything on.
+    Relayed,
+}
+
 /// A connected node of this run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeerStatus {
@@ -47,8 +72,8 @@ pub struct PeerStatus {
     pub node: NodeId,
     /// Where the connection leads.
     pub address: String,
-    /// Whether all connections lead through a relay.
-    pub relayed: bool,
+    /// How it is reached.
+    pub way: Way,
     /// The time a ping takes.
     pub rtt: Option<Duration>,
     /// Bytes per second that came from it lately.

@@ -2,10 +2,12 @@
 
 mod connections;
 mod discovery;
+mod exchange;
 mod listening;
 mod messages;
 mod outbox;
 mod peers;
+mod reachability;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::Ordering;
@@ -32,7 +34,8 @@ use super::NetConfig;
 use super::address;
 use super::behaviour::{Behaviour, BehaviourEvent, Protocols};
 use super::book::Book;
-use super::content::fetch::Fetcher;
+use super::content::fetch::{Fetcher, News};
+use super::content::serve::Server;
 use super::error::NetError;
 use super::event::{NetEvent, Notice};
 use super::gossip::Receipts;
@@ -64,6 +67,7 @@ pub(super) struct Parts {
     pub(super) notices: mpsc::Receiver<Notice>,
     pub(super) up: watch::Sender<BTreeSet<NodeId>>,
     pub(super) fetcher: Arc<Fetcher>,
+    pub(super) server: Arc<Server>,
     pub(super) traffic: Arc<Traffic>,
     pub(super) status: Arc<Mutex<NetStatus>>,
 }
@@ -79,8 +83,11 @@ pub(super) struct Task {
     /// Nodes of this run that are connected.
     up: watch::Sender<BTreeSet<NodeId>>,
     fetcher: Arc<Fetcher>,
+    server: Arc<Server>,
     fetches: JoinSet<(FetchOutcome, u64)>,
     orders: HashMap<Id, (ContentId, NodeId, Instant)>,
+    /// Questions for the peers of peers.
+    asks: JoinSet<(PeerId, News)>,
     traffic: Arc<Traffic>,
     status: Arc<Mutex<NetStatus>>,
     status_due: Instant,
@@ -95,8 +102,18 @@ pub(super) struct Task {
 
 impl Task {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { swarm, protocols, inbox, events, notices, up, fetcher, traffic, status } =
-            parts;
+        let Parts {
+            swarm,
+            protocols,
+            inbox,
+            events,
+            notices,
+            up,
+            fetcher,
+            server,
+            traffic,
+            status,
+        } = parts;
         let now = Instant::now();
         let seed = swarm.local_peer_id().to_bytes();
         let seed = blake3::hash(&seed).as_bytes()[..8].try_into().expect("8 bytes");
@@ -110,8 +127,10 @@ impl Task {
             notices,
             up,
             fetcher,
+            server,
             fetches: JoinSet::new(),
             orders: HashMap::new(),
+            asks: JoinSet::new(),
             traffic,
             status,
             status_due: now,
@@ -184,6 +203,9 @@ impl Task {
                 Some(ended) = self.fetches.join_next_with_id(), if !self.fetches.is_empty() => {
                     self.fetched(ended);
                 }
+                Some(Ok((peer, told))) = self.asks.join_next(), if !self.asks.is_empty() => {
+                    self.told(peer, told);
+                }
                 Some(notice) = self.notices.recv() => self.outbox.tell(notice),
                 _ = tick.tick() => self.tick(Instant::now()),
                 event = self.swarm.select_next_some() => self.event(event),
@@ -221,6 +243,7 @@ impl Task {
         }
         self.close_spare(now);
         self.discover(now);
+        self.ask_peers(now);
         let ours = self.peers.values().filter(|peer| peer.kind != Kind::Bootstrap).count();
         for (peer, addresses) in self.book.due(now, CONNECTED_PEERS_MAX.saturating_sub(ours)) {
             self.dial(peer, addresses, now);
@@ -281,6 +304,8 @@ impl Task {
             ..NetStatus::default()
         };
         self.discovery.show(&mut status);
+        status.nat = self.nat();
+        status.clock = self.skew();
         for (peer, connected) in &self.peers {
             let (Kind::Ours, Some(node), Some(link)) =
                 (connected.kind, connected.node, connected.best())
@@ -290,12 +315,13 @@ impl Task {
             status.peers.push(PeerStatus {
                 node,
                 address: link.address.to_string(),
-                relayed: link.relayed,
+                way: link.way,
                 rtt: connected.rtt,
                 rate: self.fetcher.rates.of(&node),
                 points: self.penalties.of(peer, now),
             });
         }
+        self.server.set_peers(&self.book.near());
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
     }
 

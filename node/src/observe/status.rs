@@ -3,6 +3,7 @@
 //! Names here stay as they are: a field may be added, none is renamed or taken away. A reader
 //! that meets a status without a field it knows takes the field's default.
 
+mod network;
 mod parts;
 
 use atoll_protocol::frontier::Standing;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::written;
 
+pub use network::{Bootstrap, ClockSkew, Nat, NatKind, Network};
 pub use parts::{
     Disk, Fates, Fragment, Gauges, How, Lane, Lanes, Loss, Merged, Peer, Reachable, Receipt,
     Training, Warning, YesNo,
@@ -54,6 +56,8 @@ pub struct Status {
     pub bytes: Lanes,
     /// Where others can reach this node, as far as it knows.
     pub addresses: Vec<String>,
+    /// What is known of the network in between.
+    pub network: Network,
     /// Tokens that the swarm has merged, averaged over the fragments.
     pub swarm_tokens: u64,
     /// The peers that are connected.
@@ -85,6 +89,7 @@ impl Status {
             fates: Fates::default(),
             bytes: Lanes::default(),
             addresses: Vec::new(),
+            network: Network::default(),
             swarm_tokens: 0,
             peers: Vec::new(),
             receipts: Vec::new(),
@@ -153,6 +158,7 @@ pub(super) mod example {
                 control: Lane { up: 1_200_000, down: 3_400_000 },
                 content: Lane { up: 12_345_678_901, down: 9_876_543_210 },
             },
+            network: network::example(),
             peers: peers(),
             receipts: vec![
                 Receipt { round: round(40), merged_by: 8, of: 8 },
@@ -173,6 +179,8 @@ pub(super) mod example {
                 node: NodeId([0xcd; 32]),
                 address: Some("/ip4/203.0.113.7/udp/4001/quic-v1".into()),
                 relayed: false,
+                how: Some(How::HolePunched),
+                bytes_per_s: Some(1.5e6),
                 rtt_ms: Some(23.4),
                 standing: Some(Standing::CaughtUp),
                 version: Some(41),
@@ -181,6 +189,8 @@ pub(super) mod example {
                 node: NodeId([0xef; 32]),
                 address: None,
                 relayed: true,
+                how: Some(How::Relayed),
+                bytes_per_s: None,
                 rtt_ms: None,
                 standing: None,
                 version: None,
@@ -213,6 +223,11 @@ mod tests {
             ("/training/training_share", 0.981.into()),
             ("/fates/trained", 5_000_000.into()),
             ("/bytes/content/down", 9_876_543_210_u64.into()),
+            ("/network/reachable", "no".into()),
+            ("/network/nat/kind", "cone".into()),
+            ("/network/clock/skew_ms", (-120).into()),
+            ("/network/bootstraps/0/connected", true.into()),
+            ("/peers/0/how", "hole_punched".into()),
             ("/peers/0/rtt_ms", 23.4.into()),
             ("/peers/1/standing", serde_json::Value::Null),
             ("/receipts/1/round", "f0/r41".into()),

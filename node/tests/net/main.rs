@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod finding;
 mod liar;
 mod memory;
 mod support;
@@ -47,6 +48,9 @@ async fn gossip_is_relayed_only_once_accepted() {
     let mut middle = Net::start(1, &[]).await;
     let mut left = Net::start(2, &[&middle]).await;
     let mut right = Net::start(3, &[&middle]).await;
+    // Left alone, they would hear of each other and meet.
+    left.handle.penalise(right.node, 100);
+    right.handle.penalise(left.node, 100);
     left.up(middle.node).await;
     middle.all_up(2).await;
     for text in ["held", "passed", "refused", "last"] {
@@ -70,6 +74,15 @@ async fn gossip_is_relayed_only_once_accepted() {
     assert_eq!(passed, [b"last".to_vec(), b"passed".to_vec()]);
     middle.handle.judge(held.expect("it came"), Verdict::Accept);
     assert_eq!(right.message().await.1, b"held");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn peers_bring_each_other_together() {
+    let middle = Net::start(1, &[]).await;
+    let mut left = Net::start(2, &[&middle]).await;
+    let mut right = Net::start(3, &[&middle]).await;
+    left.up(right.node).await;
+    right.up(left.node).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

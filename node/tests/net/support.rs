@@ -36,6 +36,7 @@ pub(crate) fn config(secret: u8, peers: &[&Net]) -> NetConfig {
         max_upload: None,
         max_download: None,
         upload_slots: 4,
+        clock: std::time::SystemTime::now,
     }
 }
 
@@ -61,6 +62,9 @@ impl Net {
         };
         let (handle, events) = timeout(PATIENCE, started).await.expect("the port is free again");
         let mut net = Self { node, handle, events, memory, address: String::new() };
+        if config.listen.is_empty() {
+            return net;
+        }
         let listening = net
             .wait(|event| match event {
                 NetEvent::Notice(Notice::Listening(address)) => Some(address),
@@ -136,6 +140,16 @@ impl Net {
         })
         .await
     }
+}
+
+/// Looks again and again until something is so.
+pub(crate) async fn until(mut so: impl FnMut() -> bool) {
+    let wait = async {
+        while !so() {
+            tokio::time::sleep(MOMENT).await;
+        }
+    };
+    timeout(PATIENCE, wait).await.expect("what was waited for is so");
 }
 
 /// Two networks that are connected.

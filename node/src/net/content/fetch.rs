@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use atoll_protocol::crypto::Outline;
 use atoll_protocol::fetch::FetchOutcome;
 use atoll_protocol::id::NodeId;
 use atoll_protocol::limits::{
-    CONTENT_CHUNK_BYTES, DOWNLOADS_MAX, GENESIS_BYTES_MAX, HOLDERS_MAX, RANGE_CHUNKS_MAX,
+    CONTENT_CHUNK_BYTES, DOWNLOADS_MAX, GENESIS_BYTES_MAX, HOLDERS_MAX, PEERS_BYTES_MAX,
+    RANGE_CHUNKS_MAX,
 };
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
@@ -25,14 +26,24 @@ use super::super::inbox::Order;
 use super::super::traffic::Traffic;
 use super::blocking;
 use super::bucket::Bucket;
-use super::frame::Request;
+use super::frame::{Request, TIME_BYTES, unix_ms};
 use super::holder::{End, Holder, Job, Slot};
 use super::pool::Pool;
 use super::rates::Rates;
 
+/// What a peer says when it is asked.
+#[derive(Debug, Default)]
+pub(in crate::net) struct News {
+    /// Addresses of its peers, one a line.
+    pub(in crate::net) peers: Option<String>,
+    /// Milliseconds that its clock is ahead of ours.
+    pub(in crate::net) skew_ms: Option<i64>,
+}
+
 /// What every fetch needs.
 pub(in crate::net) struct Fetcher {
     pub(in crate::net) contents: Arc<dyn Contents>,
+    pub(in crate::net) clock: fn() -> SystemTime,
     pub(in crate::net) control: Control,
     pub(in crate::net) protocol: StreamProtocol,
     pub(in crate::net) download: Bucket,
@@ -71,6 +82,23 @@ impl Fetcher {
     pub(in crate::net) async fn genesis(&self, node: NodeId) -> Option<Vec<u8>> {
         let mut holder = self.open(node).await.ok()?;
         holder.ask(Request::Genesis, GENESIS_BYTES_MAX as u64).await.ok()
+    }
+
+    /// Asks a peer what time it is, and where its peers are.
+    pub(in crate::net) async fn news(&self, node: NodeId) -> News {
+        let mut news = News::default();
+        let Ok(mut holder) = self.open(node).await else { return news };
+        let asked = unix_ms((self.clock)());
+        if let Ok(time) = holder.ask(Request::Time, TIME_BYTES).await
+            && let Ok(time) = time.try_into()
+        {
+            // The answer was given about half way between the question and now.
+            let between = i64::midpoint(asked, unix_ms((self.clock)()));
+            news.skew_ms = Some(i64::from_le_bytes(time).saturating_sub(between));
+        }
+        let peers = holder.ask(Request::Peers, PEERS_BYTES_MAX as u64).await;
+        news.peers = peers.ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        news
     }
 
     /// Chunks in one request; under a cap, no more than is let through in a moment.

@@ -1,6 +1,7 @@
 //! What is said on a content stream: requests of one size, answers of one size before the bytes.
 
 use std::io;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use atoll_protocol::id::ContentId;
 use futures::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -14,6 +15,10 @@ pub(super) enum Request {
     Chunks { content: ContentId, first: u32, count: u32 },
     /// The run's genesis.
     Genesis,
+    /// Where the holder's peers are.
+    Peers,
+    /// What time it is there.
+    Time,
 }
 
 impl Request {
@@ -22,6 +27,8 @@ impl Request {
             Self::Outline(content) => (1, content, 0, 0),
             Self::Chunks { content, first, count } => (2, content, first, count),
             Self::Genesis => (3, ContentId([0; 32]), 0, 0),
+            Self::Peers => (4, ContentId([0; 32]), 0, 0),
+            Self::Time => (5, ContentId([0; 32]), 0, 0),
         };
         let mut frame = [0; REQUEST_BYTES];
         frame[0] = kind;
@@ -48,6 +55,8 @@ impl Request {
             [1] => Ok(Some(Self::Outline(content))),
             [2] => Ok(Some(Self::Chunks { content, first: number(first), count: number(count) })),
             [3] => Ok(Some(Self::Genesis)),
+            [4] => Ok(Some(Self::Peers)),
+            [5] => Ok(Some(Self::Time)),
             _ => Err(malformed("request")),
         }
     }
@@ -99,6 +108,18 @@ pub(super) fn malformed(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("no {what}"))
 }
 
+/// Milliseconds since 1970, as a peer is told them.
+pub(super) fn unix_ms(moment: SystemTime) -> i64 {
+    let since = moment.duration_since(UNIX_EPOCH);
+    let ms = since.map_or_else(
+        |before| -(before.duration().as_millis() as i128),
+        |it| it.as_millis() as i128,
+    );
+    i64::try_from(ms).unwrap_or(i64::MAX)
+}
+
+/// Bytes of a moment: [`unix_ms`], little-endian.
+pub(super) const TIME_BYTES: u64 = 8;
 const REQUEST_BYTES: usize = 1 + 32 + 4 + 4;
 const ANSWER_BYTES: usize = 1 + 8;
 
@@ -116,6 +137,8 @@ mod tests {
             Request::Outline(content),
             Request::Chunks { content, first: 5, count: 1 << 30 },
             Request::Genesis,
+            Request::Peers,
+            Request::Time,
         ];
         block_on(async {
             let mut wire = Cursor::new(Vec::new());

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use atoll_protocol::crypto::Outline;
 use atoll_protocol::id::ContentId;
 use atoll_protocol::limits::{
-    CONTENT_STREAMS_MAX, CONTENT_STREAMS_PER_PEER_MAX, RANGE_CHUNKS_MAX, UPLOADS_WAITING_MAX,
+    CONTENT_STREAMS_MAX, CONTENT_STREAMS_PER_PEER_MAX, PEERS_BYTES_MAX, RANGE_CHUNKS_MAX,
+    UPLOADS_WAITING_MAX,
 };
 use futures::StreamExt as _;
 use futures::io::AsyncWriteExt as _;
@@ -24,13 +25,16 @@ use super::super::event::Notice;
 use super::super::traffic::Traffic;
 use super::blocking;
 use super::bucket::Bucket;
-use super::frame::{Answer, Request, malformed};
+use super::frame::{Answer, Request, malformed, unix_ms};
 use super::outlines::Outlines;
 
 /// What is served, and how much at once.
 pub(in crate::net) struct Server {
     contents: Arc<dyn Contents>,
     genesis: Mutex<Arc<[u8]>>,
+    /// Where our peers are, one address a line.
+    peers: Mutex<Arc<[u8]>>,
+    clock: fn() -> SystemTime,
     outlines: Outlines,
     slots: Semaphore,
     waiting: AtomicUsize,
@@ -51,6 +55,7 @@ impl Server {
     pub(in crate::net) fn new(
         contents: Arc<dyn Contents>,
         genesis: Arc<[u8]>,
+        clock: fn() -> SystemTime,
         slots: usize,
         upload: Bucket,
         traffic: Arc<Traffic>,
@@ -59,6 +64,8 @@ impl Server {
         Self {
             contents,
             genesis: Mutex::new(genesis),
+            peers: Mutex::default(),
+            clock,
             outlines: Outlines::default(),
             slots: Semaphore::new(slots.clamp(1, CONTENT_STREAMS_MAX)),
             waiting: AtomicUsize::new(0),
@@ -72,6 +79,18 @@ impl Server {
     /// Serves this genesis from now on.
     pub(in crate::net) fn set_genesis(&self, genesis: Arc<[u8]>) {
         *self.genesis.lock().unwrap_or_else(PoisonError::into_inner) = genesis;
+    }
+
+    /// Says from now on that our peers are at these addresses.
+    pub(in crate::net) fn set_peers(&self, addresses: &[String]) {
+        let mut list = String::new();
+        for address in addresses {
+            if list.len() + address.len() < PEERS_BYTES_MAX {
+                list.push_str(address);
+                list.push('\n');
+            }
+        }
+        *self.peers.lock().unwrap_or_else(PoisonError::into_inner) = list.into_bytes().into();
     }
 
     /// Serves every stream that comes in, until it is dropped.
@@ -105,6 +124,14 @@ impl Server {
                     let genesis =
                         self.genesis.lock().unwrap_or_else(PoisonError::into_inner).clone();
                     self.answer(&mut stream, (!genesis.is_empty()).then_some(&genesis)).await?;
+                }
+                Request::Peers => {
+                    let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                    self.answer(&mut stream, Some(&peers)).await?;
+                }
+                Request::Time => {
+                    let now = unix_ms((self.clock)()).to_le_bytes();
+                    self.answer(&mut stream, Some(&now)).await?;
                 }
                 Request::Outline(content) => {
                     self.open(&mut open, content).await?;
@@ -161,7 +188,8 @@ impl Server {
     async fn answer(&self, stream: &mut Stream, bytes: Option<&[u8]>) -> io::Result<()> {
         let answer = bytes.map_or(Answer::NotFound, |bytes| Answer::Here(bytes.len() as u64));
         timeout(WRITE_MAX, answer.write(stream)).await??;
-        self.send(stream, bytes.unwrap_or_default()).await?;
+        let mut spent = Duration::ZERO;
+        self.send(stream, bytes.unwrap_or_default(), &mut spent).await?;
         stream.flush().await
     }
 
@@ -177,6 +205,7 @@ impl Server {
             return Err(malformed("such range"));
         };
         let bytes = open.outline.range(end - 1).end - open.outline.range(first).start;
+        let mut spent = Duration::ZERO;
         let mut next = Some(open.read(first));
         timeout(WRITE_MAX, Answer::Here(bytes).write(stream)).await??;
         for chunk in first..end {
@@ -185,7 +214,7 @@ impl Server {
             // The disk works while the network does.
             next = (chunk + 1 < end).then(|| open.read(chunk + 1));
             match bytes {
-                Ok(bytes) => self.send(stream, &bytes).await?,
+                Ok(bytes) => self.send(stream, &bytes, &mut spent).await?,
                 Err(error) => {
                     if error.kind() == io::ErrorKind::InvalidData {
                         self.broken(open.content);
@@ -197,11 +226,20 @@ impl Server {
         stream.flush().await
     }
 
-    /// Sends bytes in small pieces, each when it may go.
-    async fn send(&self, stream: &mut Stream, bytes: &[u8]) -> io::Result<()> {
+    /// Sends bytes in small pieces, each when it may go. What the other side takes longer than
+    /// our own cap is added to `spent`: a slot is not to be held by whoever does not read.
+    async fn send(
+        &self,
+        stream: &mut Stream,
+        bytes: &[u8],
+        spent: &mut Duration,
+    ) -> io::Result<()> {
         for piece in bytes.chunks(self.upload.quantum()) {
             self.upload.take(piece.len()).await;
-            timeout(WRITE_MAX, stream.write_all(piece)).await??;
+            let began = Instant::now();
+            let left = RANGE_MAX.saturating_sub(*spent).min(WRITE_MAX);
+            timeout(left, stream.write_all(piece)).await??;
+            *spent += began.elapsed();
             self.traffic.payload_up.fetch_add(piece.len() as u64, Ordering::Relaxed);
         }
         Ok(())
@@ -287,5 +325,7 @@ impl Drop for Waiter<'_> {
 const IDLE_MAX: Duration = Duration::from_secs(60);
 /// How long the other side may take nothing.
 const WRITE_MAX: Duration = Duration::from_secs(30);
+/// How long the other side may take for a range. It asks for what it reads in a moment.
+const RANGE_MAX: Duration = Duration::from_secs(90);
 /// How often a waiting peer is told so.
 const WAIT_INTERVAL: Duration = Duration::from_secs(2);

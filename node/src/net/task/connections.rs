@@ -8,10 +8,11 @@ use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
 use libp2p::swarm::{ConnectionId, DialError, SwarmEvent};
 use libp2p::{Multiaddr, PeerId, identify, ping};
 
-use super::super::address::{is_relayed, is_worth_dialling};
+use super::super::address::{is_relayed, is_worth_dialling, udp_of};
 use super::super::behaviour::{BehaviourEvent, KAD};
 use super::super::event::{How, NetEvent, Notice};
 use super::super::identity::node_of;
+use super::super::status::Way;
 use super::Task;
 use super::peers::{Kind, Link, Peer};
 
@@ -46,8 +47,13 @@ impl Task {
         let identify::Event::Received { connection_id, peer_id, info } = event else { return };
         let now = Instant::now();
         let Some(peer) = self.peers.get_mut(&peer_id) else { return };
-        let link = peer.links.iter().find(|link| link.id == connection_id);
-        let Some(seen) = link.map(|link| link.address.clone()) else { return };
+        let link = peer.links.iter_mut().find(|link| link.id == connection_id);
+        let Some(link) = link else { return };
+        let seen = link.address.clone();
+        link.observed = Some(info.observed_addr.clone());
+        if link.dialled && !link.is_relayed() && udp_of(&info.observed_addr).is_some() {
+            self.swarm.behaviour_mut().observed.at(info.observed_addr.clone());
+        }
         let first = peer.kind == Kind::Unknown;
         let ours = peer.node.is_some() && info.protocols.contains(&self.protocols.message);
         peer.kind = match ours {
@@ -57,7 +63,7 @@ impl Task {
         };
         let kind = peer.kind;
         if self.discovery.is_bootstrap(&peer_id) {
-            self.bootstrap_said(peer_id, &info.protocols, &seen, now);
+            self.bootstrap_said(peer_id, &info, &seen, now);
         }
         if kind != Kind::Stranger {
             self.learn_own(peer_id, &info, &seen, now);
@@ -127,7 +133,7 @@ impl Task {
         }
     }
 
-    /// Tells people of a peer they have not heard of.
+    /// Takes note of an address; tells people of a peer they have not heard of.
     pub(super) fn learn(&mut self, peer: PeerId, address: Multiaddr, how: How, now: Instant) {
         if peer == *self.swarm.local_peer_id() || self.penalties.blocks(&peer) {
             return;
@@ -135,6 +141,9 @@ impl Task {
         if self.book.learn(peer, address, now)
             && let Some(node) = node_of(&peer)
         {
+            if how == How::Peer {
+                self.book.doubt(&peer);
+            }
             self.outbox.tell(Notice::Discovered { node, how });
         }
     }
@@ -148,15 +157,32 @@ impl Task {
     ) {
         let address = endpoint.get_remote_address().clone();
         let relayed = endpoint.is_relayed();
-        let link =
-            Link { id: connection, address: address.clone(), relayed, since: now, missed_pings: 0 };
+        let known = self.peers.get(&id);
+        let punched = known.is_some_and(|it| it.links.iter().any(|it| it.way == Way::HolePunched));
+        let link = Link {
+            id: connection,
+            address: address.clone(),
+            way: match (relayed, punched) {
+                (true, _) => Way::Relayed,
+                // Of the connections that both dialled, only one was told to be the one.
+                (false, true) => Way::HolePunched,
+                (false, false) => Way::Direct,
+            },
+            dialled: endpoint.is_dialer(),
+            observed: None,
+            since: now,
+            missed_pings: 0,
+        };
         let peer = self.peers.entry(id).or_insert_with(|| Peer {
             node: node_of(&id),
             links: Vec::new(),
             kind: Kind::Unknown,
             listens: false,
             since: now,
+            // Others may be about to connect to it, too.
+            ask_due: now + ASK_DELAY,
             rtt: None,
+            skew_ms: None,
         });
         peer.links.push(link);
         if endpoint.is_dialer() {
@@ -253,6 +279,8 @@ fn root(error: &dyn Error) -> String {
     cause.to_string().trim_end_matches(['.', '\n']).to_lowercase()
 }
 
+/// How long after it came a peer is asked for its peers.
+const ASK_DELAY: Duration = Duration::from_secs(2);
 const MISSED_PINGS_MAX: u32 = 3;
 /// A stranger may just be answering a question about others.
 const STRANGER_TIME: Duration = Duration::from_secs(15);

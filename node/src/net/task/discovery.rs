@@ -1,6 +1,6 @@
 //! Finding peers, and being found: bootstraps, the hash table, the local network, relays.
 
-mod meeting;
+pub(super) mod meeting;
 
 use std::time::{Duration, Instant};
 
@@ -8,9 +8,7 @@ use libp2p::core::transport::ListenerId;
 use libp2p::multiaddr::Protocol;
 use libp2p::rendezvous::Namespace;
 use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
-use libp2p::{
-    Multiaddr, PeerId, StreamProtocol, autonat, dcutr, kad, mdns, relay, rendezvous, upnp,
-};
+use libp2p::{Multiaddr, PeerId, identify, kad, mdns, relay, rendezvous, upnp};
 
 use self::meeting::Meeting;
 use super::super::address::{self, is_global};
@@ -25,9 +23,11 @@ use super::Task;
 pub(super) struct Discovery {
     namespace: Namespace,
     key: kad::RecordKey,
-    meetings: Vec<Meeting>,
+    pub(super) meetings: Vec<Meeting>,
     unnamed: Vec<Unnamed>,
-    reachability: Reachability,
+    pub(super) reachability: Reachability,
+    /// The configuration says that we are reachable.
+    promised: bool,
     kad_due: Instant,
     kad_gap: Duration,
     provide_due: Instant,
@@ -50,6 +50,7 @@ impl Discovery {
             meetings: Vec::new(),
             unnamed: Vec::new(),
             reachability: Reachability::Unknown,
+            promised: false,
             kad_due: now,
             kad_gap: GAP_MIN,
             provide_due: now,
@@ -58,8 +59,12 @@ impl Discovery {
 
     /// Uses a bootstrap.
     pub(super) fn meet_at(&mut self, peer: PeerId, address: Multiaddr, now: Instant) {
-        if !self.is_bootstrap(&peer) {
-            self.meetings.push(Meeting::new(peer, address, now));
+        let quic = address.iter().any(|part| part == Protocol::QuicV1);
+        match self.meetings.iter_mut().find(|meeting| meeting.peer == peer) {
+            None => self.meetings.push(Meeting::new(peer, address, now)),
+            // Of several addresses, the one that is dialled first.
+            Some(meeting) if quic => meeting.address = address,
+            Some(_) => {}
         }
     }
 
@@ -81,6 +86,7 @@ impl Discovery {
     /// The configuration says that we are reachable.
     pub(super) fn promised(&mut self) {
         self.reachability = Reachability::Public;
+        self.promised = true;
     }
 
     pub(super) fn is_bootstrap(&self, peer: &PeerId) -> bool {
@@ -93,6 +99,12 @@ impl Discovery {
         for meeting in &mut self.meetings {
             meeting.register_due = now;
         }
+    }
+
+    /// A relay accepts connections for us; true if that is news, and not one more address of it.
+    pub(super) fn relay_listens(&mut self, listener: ListenerId) -> bool {
+        let meeting = self.meetings.iter_mut().find(|it| it.listener == Some(listener));
+        meeting.is_none_or(|meeting| !std::mem::replace(&mut meeting.told, true))
     }
 
     /// A listener is closed; true if it was a relay's.
@@ -155,7 +167,7 @@ impl Task {
     pub(super) fn bootstrap_said(
         &mut self,
         peer: PeerId,
-        protocols: &[StreamProtocol],
+        info: &identify::Info,
         seen: &Multiaddr,
         now: Instant,
     ) {
@@ -163,10 +175,15 @@ impl Task {
             return;
         };
         let news = !meeting.connected;
-        meeting.found(protocols, now);
+        meeting.found(&info.protocols, now);
         if news {
+            // We may be somewhere else than when we were last seen.
+            let known = self.swarm.external_addresses().any(|it| *it == info.observed_addr);
+            if !known && !self.discovery.promised {
+                self.discovery.reachability = Reachability::Unknown;
+            }
             self.outbox.tell(Notice::BootstrapFound(meeting.address.to_string()));
-            if protocols.contains(&KAD) {
+            if info.protocols.contains(&KAD) {
                 self.discovery.kad_due = now;
                 self.discovery.provide_due = now;
                 self.swarm.behaviour_mut().kad.add_address(&peer, seen.clone());
@@ -219,15 +236,7 @@ impl Task {
                     meeting.reserved();
                 }
             }
-            BehaviourEvent::Dcutr(dcutr::Event { remote_peer_id, result }) => {
-                let Some(node) = node_of(&remote_peer_id) else { return };
-                self.outbox.tell(match result {
-                    Ok(_) => Notice::HolePunched(node),
-                    Err(error) => {
-                        Notice::HolePunchFailed { node, reason: super::connections::reason(&error) }
-                    }
-                });
-            }
+            BehaviourEvent::Dcutr(event) => self.on_hole_punch(event),
             _ => {}
         }
     }
@@ -255,38 +264,9 @@ impl Task {
         }
     }
 
-    /// Somebody tried to reach us. Only a bootstrap's word, or a public address, says something
-    /// about the outside: peers next door get through where nobody else does.
-    fn on_dial_back(&mut self, event: autonat::v2::client::Event, now: Instant) {
-        let outside = self.discovery.is_bootstrap(&event.server) || is_global(&event.tested_addr);
-        match event.result {
-            Ok(()) if outside => self.reachability(Reachability::Public, now),
-            Err(_) if self.discovery.reachability == Reachability::Unknown => {
-                self.reachability(Reachability::Private, now);
-            }
-            _ => {}
-        }
-    }
-
-    fn reachability(&mut self, reachability: Reachability, now: Instant) {
-        if self.discovery.reachability == reachability {
-            return;
-        }
-        self.discovery.reachability = reachability;
-        self.outbox.tell(Notice::Reachability(reachability));
-        if reachability == Reachability::Public {
-            for meeting in &mut self.discovery.meetings {
-                if let Some(listener) = meeting.listener.take() {
-                    meeting.relay_closed(now);
-                    self.swarm.remove_listener(listener);
-                }
-            }
-        }
-    }
-
     fn ask_table(&mut self, now: Instant) {
         let kad = &mut self.swarm.behaviour_mut().kad;
-        if !self.discovery.meetings.iter().any(|meeting| meeting.connected && meeting.kad) {
+        if kad.kbuckets().next().is_none() {
             return;
         }
         if now >= self.discovery.provide_due {

@@ -13,12 +13,13 @@ use super::connections::reason;
 impl Task {
     pub(super) fn on_listening(&mut self, event: SwarmEvent<BehaviourEvent>, now: Instant) {
         match event {
-            SwarmEvent::NewListenAddr { address, .. } => {
+            SwarmEvent::NewListenAddr { listener_id, address } => {
                 let text = address.to_string();
-                self.outbox.tell(match is_relayed(&address) {
-                    true => Notice::Relayed(text),
-                    false => Notice::Listening(text),
-                });
+                if !is_relayed(&address) {
+                    self.outbox.tell(Notice::Listening(text));
+                } else if self.discovery.relay_listens(listener_id) {
+                    self.outbox.tell(Notice::Relayed(text));
+                }
                 // Tests and impatient people look at once.
                 self.picture(now);
             }
@@ -49,6 +50,7 @@ impl Task {
             SwarmEvent::ExternalAddrExpired { address } => {
                 self.discovery.addresses_changed(now);
                 if !is_relayed(&address) {
+                    self.lost_address(now);
                     self.outbox.tell(Notice::ExternalLost(address.to_string()));
                 }
             }

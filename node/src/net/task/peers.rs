@@ -7,6 +7,8 @@ use libp2p::multiaddr::Protocol;
 use libp2p::swarm::ConnectionId;
 use libp2p::{Multiaddr, PeerId};
 
+use super::super::status::Way;
+
 /// A connected peer.
 #[derive(Debug)]
 pub(super) struct Peer {
@@ -16,7 +18,11 @@ pub(super) struct Peer {
     /// It takes our gossip.
     pub(super) listens: bool,
     pub(super) since: Instant,
+    /// When to ask it for its peers.
+    pub(super) ask_due: Instant,
     pub(super) rtt: Option<Duration>,
+    /// Milliseconds that its clock is ahead of ours.
+    pub(super) skew_ms: Option<i64>,
 }
 
 /// What a peer is to us.
@@ -37,7 +43,11 @@ pub(super) enum Kind {
 pub(super) struct Link {
     pub(super) id: ConnectionId,
     pub(super) address: Multiaddr,
-    pub(super) relayed: bool,
+    pub(super) way: Way,
+    /// We dialled, so it sees us at the port that our router gave us.
+    pub(super) dialled: bool,
+    /// Where it sees us.
+    pub(super) observed: Option<Multiaddr>,
     pub(super) since: Instant,
     pub(super) missed_pings: u32,
 }
@@ -58,22 +68,26 @@ impl Peer {
     /// of the two so that both keep the same, all but the best direct one.
     pub(super) fn spare(&self, own: PeerId, peer: PeerId, now: Instant) -> Vec<ConnectionId> {
         let settled = |link: &&Link| now.saturating_duration_since(link.since) >= SETTLE_TIME;
-        let best = self.links.iter().filter(|link| !link.relayed).filter(settled);
+        let best = self.links.iter().filter(|link| !link.is_relayed()).filter(settled);
         let Some(best) = best.min_by_key(|link| link.rank()) else { return Vec::new() };
         self.links
             .iter()
             .filter(settled)
-            .filter(|link| link.id != best.id && (link.relayed || own < peer))
+            .filter(|link| link.id != best.id && (link.is_relayed() || own < peer))
             .map(|link| link.id)
             .collect()
     }
 }
 
 impl Link {
+    pub(super) fn is_relayed(&self) -> bool {
+        self.way == Way::Relayed
+    }
+
     /// Direct before relayed, QUIC before TCP, old before new.
     fn rank(&self) -> (bool, bool, Instant) {
         let quic = self.address.iter().any(|part| part == Protocol::QuicV1);
-        (self.relayed, !quic, self.since)
+        (self.is_relayed(), !quic, self.since)
     }
 }
 
@@ -89,21 +103,31 @@ mod tests {
     #[test]
     fn one_direct_connection_is_enough() {
         let now = Instant::now();
-        let link = |id, address: &str, relayed| Link {
+        let link = |id, address: &str, way| Link {
             id: ConnectionId::new_unchecked(id),
             address: address.parse().unwrap(),
-            relayed,
+            way,
+            dialled: true,
+            observed: None,
             since: now,
             missed_pings: 0,
         };
         let tcp = "/ip4/203.0.113.5/tcp/1";
         let links = vec![
-            link(1, tcp, true),
-            link(2, tcp, false),
-            link(3, "/ip4/203.0.113.5/udp/1/quic-v1", false),
+            link(1, tcp, Way::Relayed),
+            link(2, tcp, Way::Direct),
+            link(3, "/ip4/203.0.113.5/udp/1/quic-v1", Way::HolePunched),
         ];
-        let peer =
-            Peer { node: None, links, kind: Kind::Ours, listens: false, since: now, rtt: None };
+        let peer = Peer {
+            node: None,
+            links,
+            kind: Kind::Ours,
+            listens: false,
+            since: now,
+            ask_due: now,
+            rtt: None,
+            skew_ms: None,
+        };
         let (mut low, mut high) = (PeerId::random(), PeerId::random());
         if high < low {
             std::mem::swap(&mut low, &mut high);

@@ -197,6 +197,12 @@ pub struct Peer {
     /// Whether a relay passes everything on.
     #[serde(default)]
     pub relayed: bool,
+    /// How the two are connected: `direct`, `relayed` or `hole_punched`.
+    #[serde(default)]
+    pub how: Option<How>,
+    /// Bytes per second that contents came from it with, lately.
+    #[serde(default)]
+    pub bytes_per_s: Option<f64>,
     /// Milliseconds to the peer and back.
     #[serde(default)]
     pub rtt_ms: Option<f64>,

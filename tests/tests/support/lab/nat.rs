@@ -10,6 +10,8 @@ use super::site::{Site, prepare_cable};
 pub(crate) enum Nat {
     /// One outer port for an inner one, whoever is spoken to: holes can be punched.
     Cone,
+    /// The same, but never the inner port itself; for UDP, and one socket in all the host's life.
+    OtherPort,
     /// Another outer port for every peer: only a relay helps.
     Symmetric,
 }
@@ -27,9 +29,13 @@ pub(super) fn build(site: &Site, name: &str, router: &str, kind: Nat) -> Ipv4Add
     run(&format!("ip -n {namespace} addr add {INSIDE}/24 dev eth0"));
     run(&format!("ip -n {namespace} route add default via {GATEWAY}"));
     write(router, "/proc/sys/net/ipv4/ip_forward", "1");
-    let random = if kind == Nat::Symmetric { "--random-fully" } else { "" };
+    let translation = match kind {
+        Nat::Cone => "-j MASQUERADE",
+        Nat::OtherPort => &format!("-p udp -j MASQUERADE --to-ports {OTHER_PORT}"),
+        Nat::Symmetric => "-j MASQUERADE --random-fully",
+    };
     for rule in [
-        &format!("-t nat -A POSTROUTING -o wan -j MASQUERADE {random}"),
+        &format!("-t nat -A POSTROUTING -o wan {translation}"),
         "-A FORWARD -i lan -j ACCEPT",
         "-A FORWARD -i wan -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT",
         "-P FORWARD DROP",
@@ -42,5 +48,7 @@ pub(super) fn build(site: &Site, name: &str, router: &str, kind: Nat) -> Ipv4Add
     INSIDE
 }
 
+/// The only one, so that everybody sees the same.
+const OTHER_PORT: u16 = 40404;
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(192, 168, 7, 1);
 const INSIDE: Ipv4Addr = Ipv4Addr::new(192, 168, 7, 2);

@@ -21,7 +21,16 @@ pub(crate) struct Node {
 impl Node {
     /// A node that has nothing yet, to be started with `options` every time.
     pub(crate) fn new(host: &Host, options: &[&str]) -> Self {
-        let home = host.home("atoll");
+        Self::at(host, "atoll", options)
+    }
+
+    /// One of several nodes of a host.
+    pub(crate) fn named(host: &Host, name: &str) -> Self {
+        Self::at(host, name, &[])
+    }
+
+    fn at(host: &Host, name: &str, options: &[&str]) -> Self {
+        let home = host.home(name);
         let mut all: Vec<String> = OPTIONS.map(str::to_owned).to_vec();
         all.extend(options.iter().map(|it| (*it).to_owned()));
         all.extend(["--home".to_owned(), home.to_str().unwrap().to_owned()]);

@@ -11,26 +11,28 @@ use super::{GAP_MAX, GAP_MIN, circuit};
 
 /// A bootstrap.
 #[derive(Debug)]
-pub(super) struct Meeting {
-    pub(super) peer: PeerId,
-    pub(super) address: Multiaddr,
-    pub(super) connected: bool,
-    pub(super) rendezvous: bool,
-    pub(super) relay: bool,
-    pub(super) kad: bool,
-    pub(super) register_due: Instant,
+pub(in super::super) struct Meeting {
+    pub(in super::super) peer: PeerId,
+    pub(in super::super) address: Multiaddr,
+    pub(in super::super) connected: bool,
+    pub(in super::super) rendezvous: bool,
+    pub(in super::super) relay: bool,
+    pub(in super::super) kad: bool,
+    pub(in super::super) register_due: Instant,
     discover_due: Instant,
     discover_gap: Duration,
     /// Where it is asked to accept connections for us.
-    pub(super) listener: Option<ListenerId>,
+    pub(in super::super) listener: Option<ListenerId>,
+    /// People were told that it does.
+    pub(in super::super) told: bool,
     /// It does.
-    pub(super) reserved: bool,
-    pub(super) relay_due: Instant,
+    pub(in super::super) reserved: bool,
+    pub(in super::super) relay_due: Instant,
     relay_failures: u32,
 }
 
 impl Meeting {
-    pub(super) fn new(peer: PeerId, address: Multiaddr, now: Instant) -> Self {
+    pub(in super::super) fn new(peer: PeerId, address: Multiaddr, now: Instant) -> Self {
         Self {
             peer,
             address,
@@ -42,6 +44,7 @@ impl Meeting {
             discover_due: now,
             discover_gap: GAP_MIN,
             listener: None,
+            told: false,
             reserved: false,
             relay_due: now,
             relay_failures: 0,
@@ -49,7 +52,7 @@ impl Meeting {
     }
 
     /// It is connected and said what it speaks.
-    pub(super) fn found(&mut self, protocols: &[StreamProtocol], now: Instant) {
+    pub(in super::super) fn found(&mut self, protocols: &[StreamProtocol], now: Instant) {
         self.rendezvous = protocols.contains(&rendezvous::PROTOCOL_NAME);
         self.relay = protocols.contains(&relay::HOP_PROTOCOL_NAME);
         self.kad = protocols.contains(&KAD);
@@ -63,13 +66,13 @@ impl Meeting {
         }
     }
 
-    pub(super) fn lost(&mut self, now: Instant) {
+    pub(in super::super) fn lost(&mut self, now: Instant) {
         self.connected = false;
         self.register_due = now;
     }
 
     /// Whether to ask for peers now; if so, the next time is later.
-    pub(super) fn is_discovery_due(&mut self, now: Instant) -> bool {
+    pub(in super::super) fn is_discovery_due(&mut self, now: Instant) -> bool {
         if now < self.discover_due {
             return false;
         }
@@ -78,25 +81,26 @@ impl Meeting {
         true
     }
 
-    pub(super) fn reserved(&mut self) {
+    pub(in super::super) fn reserved(&mut self) {
         self.reserved = true;
         self.relay_failures = 0;
     }
 
     /// It does not accept connections for us, or no longer.
-    pub(super) fn relay_closed(&mut self, now: Instant) {
+    pub(in super::super) fn relay_closed(&mut self, now: Instant) {
         self.listener = None;
+        self.told = false;
         self.reserved = false;
         self.relay_due = now + (GAP_MIN * (1 << self.relay_failures.min(4)));
         self.relay_failures += 1;
     }
 
     /// Where it is asked to accept connections for us.
-    pub(super) fn circuit(&self) -> Multiaddr {
+    pub(in super::super) fn circuit(&self) -> Multiaddr {
         circuit(&self.address, self.peer)
     }
 
-    pub(super) fn status(&self) -> BootstrapStatus {
+    pub(in super::super) fn status(&self) -> BootstrapStatus {
         BootstrapStatus {
             address: self.address.to_string(),
             connected: self.connected,
