@@ -3,6 +3,7 @@
 pub mod check;
 pub mod cli;
 pub mod goodput;
+mod links;
 pub mod plan;
 pub mod planted;
 pub mod report;

@@ -73,6 +73,7 @@ fn draw_happenings(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
         let words = match it.weight {
             Weight::Usual => Span::from(it.words.clone()).gray(),
             Weight::Notable => Span::from(it.words.clone()).white(),
+            Weight::Inflicted => Span::from(format!("⚡ {}", it.words)).light_magenta().bold(),
             Weight::Wrong => Span::from(it.words.clone()).light_red(),
         };
         Line::from(vec![
