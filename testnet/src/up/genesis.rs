@@ -55,9 +55,9 @@ fn fit(genesis: &mut Genesis, tokens: u64) {
 /// The highest learning rate, for the swarm and for one island alone: that of `atoll train`.
 const PEAK: f32 = 3e-3;
 /// Rounds of each fragment that somebody who watches should see.
-const ROUNDS: u64 = 20;
+const ROUNDS: u64 = 12;
 /// Fewer steps than this are hardly worth a payload.
-const STEPS_MIN: u32 = 4;
+const STEPS_MIN: u32 = 6;
 /// The warm-up is this part of the run.
 const WARMUP_PART: u64 = 20;
 
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(swarm.rounds.steps, 24);
         let short = super::swarm(&options, 400_000);
         short.validate().unwrap();
-        assert_eq!((short.rounds.steps, short.rounds.steps_min), (4, 1));
+        assert_eq!((short.rounds.steps, short.rounds.steps_min), (8, 1));
         alone(&swarm, 0).validate().unwrap();
         alone(&swarm, u64::MAX).validate().unwrap();
     }

@@ -55,6 +55,12 @@ impl Paint {
         self.with(words, |it| it.dark_grey())
     }
 
+    /// Columns that there are.
+    fn width(self) -> usize {
+        let size = crossterm::terminal::size().ok().filter(|_| self.0);
+        size.map_or(usize::MAX, |(columns, _)| usize::from(columns).max(WIDTH_MIN))
+    }
+
     fn bold(self, words: &str) -> String {
         self.with(words, |it| it.bold())
     }
@@ -66,9 +72,22 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
+    /// A name and words, which go on below where the terminal ends.
     fn row(&mut self, name: &str, words: &str) -> io::Result<()> {
         let name = self.paint.soft(&format!("{name:<12}"));
-        writeln!(self.out, "  {name}{words}")
+        let width = self.paint.width().saturating_sub(MARGIN);
+        let mut lines: Vec<String> = vec![String::new()];
+        for word in words.split(' ') {
+            let line = lines.last_mut().expect("there is one from the beginning");
+            let used = visible(line);
+            if used > 0 && used + 1 + visible(word) > width {
+                lines.push(word.to_owned());
+            } else {
+                line.push_str(if line.is_empty() { "" } else { " " });
+                line.push_str(word);
+            }
+        }
+        writeln!(self.out, "  {name}{}", lines.join(&format!("\n{:MARGIN$}", "")))
     }
 
     fn verdict(&mut self, good: bool, words: &str) -> io::Result<()> {
@@ -187,6 +206,17 @@ fn curve(recording: &Recording) -> String {
     losses.chunks(part).map(bar).collect()
 }
 
+/// Columns that a word takes: colours take none.
+fn visible(word: &str) -> usize {
+    let mut hidden = false;
+    let shown = word.chars().filter(|it| {
+        let counts = !hidden && *it != '\u{1b}';
+        hidden = (hidden || *it == '\u{1b}') && *it != 'm';
+        counts
+    });
+    shown.count()
+}
+
 /// Text that does nothing to a terminal.
 fn printable(line: &str) -> String {
     line.chars().map(|it| if it.is_control() || it == '\u{fffd}' { '·' } else { it }).collect()
@@ -194,6 +224,10 @@ fn printable(line: &str) -> String {
 
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const CURVE_WIDTH: usize = 32;
+/// What is left of a row's words.
+const MARGIN: usize = 14;
+/// Narrower terminals break lines as they like.
+const WIDTH_MIN: usize = 60;
 /// Digits of a digest that people compare.
 const DIGEST: usize = 12;
 /// Fragments in a line.
@@ -229,6 +263,12 @@ mod tests {
         }
         assert!(!text.contains('\u{1b}'), "no colours where nobody sees them");
         assert!(printed(&example::outcome(), true).contains("\u{1b}["));
+    }
+
+    #[test]
+    fn colours_take_no_room() {
+        assert_eq!(visible("\u{1b}[1mab\u{1b}[0mc"), 3);
+        assert_eq!(visible("m→m"), 3);
     }
 
     #[test]

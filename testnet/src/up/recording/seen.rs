@@ -154,6 +154,10 @@ impl Seen {
     pub(super) fn turns(&mut self, at: f64, presence: Presence) {
         if self.presence != presence {
             self.lives.push((at, presence.clone()));
+            if presence == Presence::Away {
+                // What its next process begins with is another loss.
+                self.loss = None;
+            }
             self.presence = presence;
             self.stepped = None;
         }
