@@ -2,14 +2,18 @@
 
 mod alone;
 mod binaries;
+mod chaos;
 mod client;
+mod director;
 mod error;
 mod genesis;
 mod happening;
 mod interrupt;
 mod journal;
 pub(crate) mod keeper;
+mod liar;
 mod model;
+mod network;
 mod options;
 mod outcome;
 mod page;
@@ -24,14 +28,17 @@ mod swarm;
 mod units;
 mod watcher;
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use atoll_protocol::genesis::Genesis;
 
+use chaos::Schedule;
+use director::Director;
 use happening::Weight;
 use interrupt::Interrupt;
+use network::Network;
 use outcome::Outcome;
 use page::Page;
 use recording::Recording;
@@ -46,19 +53,28 @@ pub use options::Options;
 /// Runs a swarm as the options say, and gives the exit code. Nothing is left running.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<u8, UpError> {
     options.check()?;
+    let quality = options.quality()?;
+    let plan = options.plan()?;
+    let seconds = options.minutes * 60.0;
+    let schedule = Schedule::draw(&plan, options.islands, seconds, options.seed)?;
     let interrupt = Interrupt::listen();
+    let network = Network::open(options, quality, plan.needs_links(), &interrupt)?;
     let site = Site::prepare(options, &interrupt)?;
-    let speeds = (0..options.islands).map(|index| options.speed(index));
-    let recording = Recording::new(speeds, options.minutes * 60.0);
-    let title = format!("{} islands · {} · {}", options.islands, options.model, options.data);
-    let mut stage = Stage::open(title, recording, &interrupt)?;
-    let (genesis, mut outcome) = live(&site, options, &mut stage)?;
+    let mut recording =
+        Recording::new((0..schedule.islands).map(|index| options.speed(index)), seconds);
+    for (index, seen) in recording.islands.iter_mut().enumerate() {
+        seen.spared = schedule.spares(index) && index < options.islands;
+    }
+    let mut stage = Stage::open(options.title(&quality, &plan), recording, &interrupt)?;
+    let (genesis, mut outcome) = live(&site, options, network, &schedule, &mut stage)?;
     // The terminal is given back before anything is printed.
     let recording = close(stage);
     outcome.report = std::path::absolute(&options.report)?;
     outcome.folder = options.keeps_folder().then(|| site.folder.clone());
-    write_files(options, &genesis, &recording, &outcome)?;
-    outcome.print(&recording, out)?;
+    let page =
+        Page { options, plan: &plan, genesis: &genesis, recording: &recording, outcome: &outcome };
+    write_files(&page)?;
+    outcome.print(&recording, std::io::stdout().is_terminal(), out)?;
     if options.json {
         writeln!(out, "{}", outcome.json(options, &recording))?;
     }
@@ -66,18 +82,24 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<u8, UpError> {
 }
 
 /// From the first process to the last.
-fn live(site: &Site, options: &Options, stage: &mut Stage) -> Result<(Genesis, Outcome), UpError> {
+fn live(
+    site: &Site,
+    options: &Options,
+    network: Network,
+    schedule: &Schedule,
+    stage: &mut Stage,
+) -> Result<(Genesis, Outcome), UpError> {
     let probe = genesis::swarm(options, 1);
     let speed = alone::speed(site, options, &probe, stage)?;
     let genesis = genesis::swarm(options, expected_tokens(options, speed));
     stage.restart_clock();
-    let mut swarm = Swarm::start(site, options, &genesis.to_toml(), stage)?;
+    let mut swarm = Swarm::start(site, options, &genesis.to_toml(), network, stage)?;
     gather(&mut swarm, stage)?;
-    let seconds = train(&mut swarm, options, stage)?;
-    let mut outcome = Outcome { seconds, ..Outcome::default() };
+    let mut outcome = Outcome { links: swarm.network_words(), ..Outcome::default() };
+    outcome.seconds = train(&mut swarm, options, schedule, stage)?;
     settle(&mut swarm, stage, &mut outcome)?;
     stage.begin("leaving")?;
-    let folder = swarm.run_folder(0);
+    let folder = stage.recording.an_island_that_agrees().and_then(|it| swarm.run_folder(it));
     swarm.leave(stage)?;
     outcome.loss_first = stage.recording.held_out_first();
     outcome.loss_last = stage.recording.held_out();
@@ -106,15 +128,15 @@ fn expected_tokens(options: &Options, speed: f64) -> u64 {
     tokens.max(1)
 }
 
-/// Waits until every island takes part.
-fn gather(swarm: &mut Swarm, stage: &mut Stage) -> Result<(), UpError> {
+/// Waits until every island takes part that is to.
+fn gather(swarm: &mut Swarm<'_>, stage: &mut Stage) -> Result<(), UpError> {
     stage.begin("the islands meet")?;
     let until = Instant::now() + GATHER_WITHIN;
     loop {
-        swarm.look(stage);
+        swarm.look(stage)?;
         swarm.check()?;
-        let ready = stage.recording.statuses().filter(|it| it.is_caught_up()).count();
-        if ready == stage.recording.islands.len() {
+        let (ready, of) = stage.recording.ready();
+        if ready == of {
             return Ok(());
         }
         if Instant::now() >= until {
@@ -127,11 +149,18 @@ fn gather(swarm: &mut Swarm, stage: &mut Stage) -> Result<(), UpError> {
 }
 
 /// Trains for as long as it should, or as somebody wants; gives the seconds it took.
-fn train(swarm: &mut Swarm, options: &Options, stage: &mut Stage) -> Result<f64, UpError> {
+fn train(
+    swarm: &mut Swarm<'_>,
+    options: &Options,
+    schedule: &Schedule,
+    stage: &mut Stage,
+) -> Result<f64, UpError> {
     stage.train(Duration::from_secs_f64(options.minutes * 60.0));
     stage.begin("training")?;
-    while !stage.training_is_over() && !swarm.is_over() {
-        swarm.look(stage);
+    let mut director = Director::new(schedule);
+    while !stage.training_is_over() && !stage.recording.is_deserted() {
+        swarm.look(stage)?;
+        director.direct(stage.training_for(), swarm, stage)?;
         if stage.turn()? == Some(Wish::Finish) {
             break;
         }
@@ -139,20 +168,27 @@ fn train(swarm: &mut Swarm, options: &Options, stage: &mut Stage) -> Result<f64,
     Ok(stage.trained())
 }
 
-/// Stops training and waits until all islands have the same outer state.
-fn settle(swarm: &mut Swarm, stage: &mut Stage, outcome: &mut Outcome) -> Result<(), UpError> {
+/// Brings everybody back, stops training, and waits until all have the same outer state.
+fn settle(swarm: &mut Swarm<'_>, stage: &mut Stage, outcome: &mut Outcome) -> Result<(), UpError> {
+    swarm.calm(stage)?;
     stage.begin("training is over; the islands settle")?;
-    if !swarm.quiesce() {
-        outcome.notes.push("an island did not hear that training is over".into());
-    }
     let (began, mut agreed) = (Instant::now(), None);
+    let mut quiet = false;
     while began.elapsed() < SETTLE_WITHIN {
-        swarm.look(stage);
-        if !stage.recording.agrees() {
+        swarm.look(stage)?;
+        // Whoever was away comes back first: one that is not there cannot hear.
+        let (ready, of) = stage.recording.ready();
+        if !quiet && (ready == of || began.elapsed() >= RETURN_WITHIN) {
+            quiet = true;
+            if !swarm.quiesce() {
+                outcome.notes.push("an island did not hear that training is over".into());
+            }
+        }
+        if !quiet || !stage.recording.agrees() {
             agreed = None;
         }
         let since = *agreed.get_or_insert_with(Instant::now);
-        if stage.recording.agrees() && since.elapsed() >= SETTLED_FOR {
+        if quiet && stage.recording.agrees() && since.elapsed() >= SETTLED_FOR {
             outcome.digests_agree = true;
             outcome.settled_s = Some(since.duration_since(began).as_secs_f64());
             return Ok(());
@@ -197,16 +233,11 @@ fn close(stage: Stage) -> Recording {
     recording
 }
 
-fn write_files(
-    options: &Options,
-    genesis: &Genesis,
-    recording: &Recording,
-    outcome: &Outcome,
-) -> Result<(), UpError> {
-    let html = Page { options, genesis, recording, outcome }.render();
-    std::fs::write(&options.report, html).map_err(UpError::file(&options.report))?;
+fn write_files(page: &Page<'_>) -> Result<(), UpError> {
+    let options = page.options;
+    std::fs::write(&options.report, page.render()).map_err(UpError::file(&options.report))?;
     if let Some(file) = &options.csv {
-        std::fs::write(file, series::csv(recording)).map_err(UpError::file(file))?;
+        std::fs::write(file, series::csv(page.recording)).map_err(UpError::file(file))?;
     }
     Ok(())
 }
@@ -216,6 +247,8 @@ const EFFICIENCY: f64 = 0.9;
 /// How long islands may take to find each other and catch up.
 const GATHER_WITHIN: Duration = Duration::from_secs(90);
 /// How long the last rounds may take to close everywhere.
-const SETTLE_WITHIN: Duration = Duration::from_secs(45);
+const SETTLE_WITHIN: Duration = Duration::from_secs(90);
+/// How much of that islands that were away may take to come back.
+const RETURN_WITHIN: Duration = Duration::from_secs(45);
 /// How long all must have agreed: longer than a node takes to publish its status.
 const SETTLED_FOR: Duration = Duration::from_secs(3);

@@ -44,6 +44,11 @@ impl Binaries {
         })
     }
 
+    /// The folder that they are in.
+    pub(super) fn folder(&self) -> PathBuf {
+        self.atoll.parent().unwrap_or(Path::new(".")).to_owned()
+    }
+
     fn of(folder: &Path) -> Self {
         let program = |name: &str| folder.join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
         Self { atoll: program("atoll"), bootstrap: program("atoll-bootstrap") }
@@ -141,7 +146,7 @@ fn newest(folder: &Path) -> Option<SystemTime> {
 }
 
 /// Names a folder with both programs, for tests of builds from elsewhere.
-const VARIABLE: &str = "ATOLL_BINARIES";
+pub(super) const VARIABLE: &str = "ATOLL_BINARIES";
 /// What both programs are made from.
 const PACKAGES: [&str; 3] = ["protocol", "node", "bootstrap"];
 const NO_SOURCES: [&str; 6] = ["target", "tests", "fuzz", "benches", "examples", "compare"];

@@ -8,12 +8,14 @@ use std::time::Duration;
 use serde::Deserialize;
 use ureq::Agent;
 
+use super::network::Place;
 use super::status::Status;
 
 /// Asks the node whose home is a folder; it may not be there yet, or no more.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
     home: PathBuf,
+    place: Place,
     agent: Agent,
 }
 
@@ -25,7 +27,7 @@ struct Door {
 }
 
 impl Client {
-    pub(super) fn new(home: &Path) -> Self {
+    pub(super) fn new(home: &Path, place: Place) -> Self {
         let agent = Agent::config_builder()
             // A proxy of the environment is for the world, not for this machine.
             .proxy(None)
@@ -34,7 +36,7 @@ impl Client {
             .timeout_global(Some(PATIENCE))
             .build()
             .into();
-        Self { home: home.to_owned(), agent }
+        Self { home: home.to_owned(), place, agent }
     }
 
     /// The folder of its only run, once there is one.
@@ -46,7 +48,8 @@ impl Client {
     /// Where it stands, if it answers.
     pub(super) fn status(&self) -> Option<Status> {
         let url = format!("http://{}/status", self.door()?.address);
-        self.agent.get(url).call().ok()?.body_mut().read_json().ok()
+        let ask = || self.agent.get(url).call().ok()?.body_mut().read_json().ok();
+        self.place.within(ask).ok()?
     }
 
     /// Tells it to do something: `quiesce` or `leave`. False if it does not hear.
@@ -54,7 +57,8 @@ impl Client {
         let Some(door) = self.door() else { return false };
         let url = format!("http://{}/command", door.address);
         let bearer = format!("Bearer {}", door.token);
-        self.agent.post(url).header("Authorization", bearer).send_json(word).is_ok()
+        let tell = || self.agent.post(url).header("Authorization", bearer).send_json(word).is_ok();
+        self.place.within(tell).unwrap_or(false)
     }
 
     fn door(&self) -> Option<Door> {
@@ -97,14 +101,14 @@ mod tests {
     #[test]
     fn a_status_is_fetched_where_the_node_says() {
         let (home, thread) = node(r#"{"standing":"caught_up"}"#);
-        assert!(Client::new(home.path()).status().unwrap().is_caught_up());
+        assert!(Client::new(home.path(), Place::Here).status().unwrap().is_caught_up());
         assert!(thread.join().unwrap().starts_with("GET /status HTTP/1.1"));
     }
 
     #[test]
     fn commands_show_the_token() {
         let (home, thread) = node("{}");
-        assert!(Client::new(home.path()).command("quiesce"));
+        assert!(Client::new(home.path(), Place::Here).command("quiesce"));
         let request = thread.join().unwrap().to_lowercase();
         assert!(request.starts_with("post /command"), "{request}");
         assert!(request.contains("authorization: bearer secret"), "{request}");
@@ -113,7 +117,7 @@ mod tests {
     #[test]
     fn a_node_that_is_not_there_says_nothing() {
         let home = tempfile::tempdir().unwrap();
-        let client = Client::new(home.path());
+        let client = Client::new(home.path(), Place::Here);
         assert_eq!(client.status(), None);
         assert!(!client.command("leave"));
     }

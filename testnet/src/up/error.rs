@@ -45,6 +45,11 @@ pub enum UpError {
     /// Something could not be shown.
     #[error("cannot write: {0}")]
     Write(#[from] io::Error),
+    /// A link of an island could not be made or changed.
+    #[error(
+        "a link cannot be made: {0}\nhint: leave out --link, --delay, --loss and --chaos split"
+    )]
+    Links(String),
     /// Somebody pressed Ctrl-C.
     #[error("stopped; everything that was started is gone")]
     Interrupted,

@@ -18,8 +18,18 @@ pub(super) fn swarm(options: &Options, tokens: u64) -> Genesis {
     }
     // On one machine an answer takes milliseconds, and people watch.
     genesis.rounds.heartbeat_ms = 1000;
+    genesis.rounds.steps = steps(&genesis, options.islands, tokens);
+    genesis.rounds.steps_min = (genesis.rounds.steps / 8).max(1);
     fit(&mut genesis, tokens);
     genesis
+}
+
+/// Steps between captures: those of any run, or fewer where a machine is slow or the time short,
+/// so that there are rounds to be seen.
+fn steps(genesis: &Genesis, islands: usize, tokens: u64) -> u32 {
+    let of_one = tokens / tokens_in_step(genesis) / islands.max(1) as u64;
+    let steps = u32::try_from(of_one / ROUNDS).unwrap_or(u32::MAX);
+    steps.clamp(STEPS_MIN.min(genesis.rounds.steps), genesis.rounds.steps)
 }
 
 /// The same run for one island that takes so many steps: its learning rate falls over those.
@@ -44,6 +54,10 @@ fn fit(genesis: &mut Genesis, tokens: u64) {
 
 /// The highest learning rate, for the swarm and for one island alone: that of `atoll train`.
 const PEAK: f32 = 3e-3;
+/// Rounds of each fragment that somebody who watches should see.
+const ROUNDS: u64 = 12;
+/// Fewer steps than this are hardly worth a payload.
+const STEPS_MIN: u32 = 6;
 /// The warm-up is this part of the run.
 const WARMUP_PART: u64 = 20;
 
@@ -73,6 +87,10 @@ mod tests {
             lone.schedule.learning_rate(lone.schedule.total_tokens),
         ];
         assert!(rates.iter().all(|rate| (rate - PEAK / 10.0).abs() < 1e-9), "{rates:?}");
+        assert_eq!(swarm.rounds.steps, 24);
+        let short = super::swarm(&options, 400_000);
+        short.validate().unwrap();
+        assert_eq!((short.rounds.steps, short.rounds.steps_min), (8, 1));
         alone(&swarm, 0).validate().unwrap();
         alone(&swarm, u64::MAX).validate().unwrap();
     }

@@ -22,15 +22,26 @@ pub(super) enum Weight {
     Usual,
     /// Changes what the swarm is.
     Notable,
+    /// Was done on purpose.
+    Inflicted,
     /// Something is wrong.
     Wrong,
 }
 
+/// What nodes are called.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Names<'a> {
+    /// The node of each island, where it is known.
+    pub(super) islands: &'a [Option<String>],
+    /// Nodes that lie.
+    pub(super) liars: &'a [String],
+}
+
 /// The words for a line of an event log; none for what is not worth a line.
-pub(super) fn words(event: &Value, nodes: &[Option<String>]) -> Option<(String, Weight)> {
+pub(super) fn words(event: &Value, names: Names<'_>) -> Option<(String, Weight)> {
     let text = |key: &str| event[key].as_str().unwrap_or_default();
     let whole = |key: &str| event[key].as_u64().unwrap_or_default();
-    let who = |key: &str| name(text(key), nodes);
+    let who = |key: &str| names.of(text(key));
     let usual = |words: String| Some((words, Weight::Usual));
     let notable = |words: String| Some((words, Weight::Notable));
     let wrong = |words: String| Some((words, Weight::Wrong));
@@ -89,12 +100,16 @@ fn because(because: &Value) -> String {
     }
 }
 
-/// An island's name, or the beginning of a node's id where it is none of ours.
-pub(super) fn name(node: &str, nodes: &[Option<String>]) -> String {
-    let index = nodes.iter().position(|it| it.as_deref() == Some(node));
-    match index {
-        Some(index) => island(index),
-        None => format!("node {}", node.get(..8).unwrap_or(node)),
+impl Names<'_> {
+    /// An island's name, a liar's, or the beginning of a node's id where it is none of ours.
+    fn of(&self, node: &str) -> String {
+        let island_of = self.islands.iter().position(|it| it.as_deref() == Some(node));
+        let liar_of = self.liars.iter().position(|it| it == node);
+        match (island_of, liar_of) {
+            (Some(index), _) => island(index),
+            (None, Some(index)) => format!("liar {}", index + 1),
+            (None, None) => format!("node {}", node.get(..8).unwrap_or(node)),
+        }
     }
 }
 
@@ -113,11 +128,15 @@ mod tests {
     fn islands_have_numbers_and_strangers_their_id() {
         let (one, other) = ("ab".repeat(32), "cd".repeat(32));
         let nodes = [None, Some(one.clone())];
-        let said = |event: Value| words(&event, &nodes);
+        let liars = ["ef".repeat(32)];
+        let names = Names { islands: &nodes, liars: &liars };
+        let said = |event: Value| words(&event, names);
         let up = said(json!({ "event": "peer_up", "node": one })).unwrap();
         assert_eq!(up, ("meets island 2".into(), Weight::Usual));
         let down = said(json!({ "event": "peer_down", "node": other })).unwrap();
         assert_eq!(down, ("lost node cdcdcdcd".into(), Weight::Notable));
+        let twice = said(json!({ "event": "equivocated", "node": liars[0] })).unwrap();
+        assert_eq!(twice, ("liar 1 signed twice for one slot".into(), Weight::Wrong));
     }
 
     #[test]
@@ -126,17 +145,17 @@ mod tests {
             "at": "T", "event": "closed", "round": "f3/r41", "have": 4, "need": 3,
             "because": { "reason": "everyone" },
         });
-        let (words, _) = words(&event, &[]).unwrap();
+        let (words, _) = words(&event, Names::default()).unwrap();
         assert_eq!(words, "round f3/r41 closed with 4 contributions: every live island was there");
     }
 
     #[test]
     fn what_is_usual_in_great_numbers_is_left_out() {
         for kind in ["opened", "contributed", "materialised", "stable", "steps", "network", "new"] {
-            assert_eq!(words(&json!({ "event": kind }), &[]), None, "{kind}");
+            assert_eq!(words(&json!({ "event": kind }), Names::default()), None, "{kind}");
         }
-        assert_eq!(words(&json!({ "event": "admitted", "late": false }), &[]), None);
+        assert_eq!(words(&json!({ "event": "admitted", "late": false }), Names::default()), None);
         let fault = json!({ "event": "fault", "fault": "bad_payload", "penalty": 100 });
-        assert_eq!(words(&fault, &[]).unwrap().1, Weight::Wrong);
+        assert_eq!(words(&fault, Names::default()).unwrap().1, Weight::Wrong);
     }
 }

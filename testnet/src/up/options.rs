@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use atoll_protocol::genesis::{Model, PRESETS};
 use clap::Args;
 
+use super::chaos::Plan;
 use super::error::UpError;
+use crate::links::Quality;
 
 /// Options of `up`.
 #[derive(Clone, Debug, Args)]
@@ -25,7 +27,19 @@ pub struct Options {
     /// How fast each island is, of 1; repeated from the beginning if there are more islands.
     #[arg(long, value_delimiter = ',', value_name = "SHARES", default_value = "1")]
     pub speeds: Vec<f64>,
-    /// Seed of the initial parameters and of the generated text.
+    /// How fast each island's link is: `20mbit`, or `5mbit/20mbit` for sending and receiving.
+    #[arg(long, value_name = "RATE")]
+    pub link: Option<String>,
+    /// What a packet takes from one island to another, such as `40ms`.
+    #[arg(long, value_name = "TIME")]
+    pub delay: Option<String>,
+    /// The share of packets that are lost, such as `1%`.
+    #[arg(long, value_name = "SHARE")]
+    pub loss: Option<String>,
+    /// What is done to the swarm: calm, storm, split, churn, byzantine, or a plan in TOML.
+    #[arg(long, value_name = "PLAN")]
+    pub chaos: Option<String>,
+    /// Seed of the initial parameters, of the generated text and of what is done to the swarm.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// The folder to make for everything; it is kept [default: one that is removed at the end].
@@ -68,6 +82,7 @@ impl Options {
             return Err(UpError::usage(what, format!("allowed are 0 to {}", i64::MAX)));
         }
         self.check_speeds()?;
+        self.quality()?;
         self.check_files()
     }
 
@@ -79,6 +94,32 @@ impl Options {
     /// How fast all islands together want to be, in islands of full speed.
     pub fn speed_of_all(&self) -> f64 {
         (0..self.islands).map(|index| self.speed(index)).sum()
+    }
+
+    /// How good the islands' links are.
+    pub(super) fn quality(&self) -> Result<Quality, UpError> {
+        Quality::read(self.link.as_deref(), self.delay.as_deref(), self.loss.as_deref())
+            .map_err(|error| UpError::usage(error.to_string(), error.hint))
+    }
+
+    /// What is done to the swarm.
+    pub(super) fn plan(&self) -> Result<Plan, UpError> {
+        Plan::find(self.chaos.as_deref().unwrap_or(CALM))
+    }
+
+    /// What swarm this is, in a line.
+    pub(super) fn title(&self, quality: &Quality, plan: &Plan) -> String {
+        let mut words = vec![format!("{} islands", self.islands), self.model.clone()];
+        if self.data != GENERATED {
+            words.push(self.data.clone());
+        }
+        if !quality.is_perfect() {
+            words.push(quality.words());
+        }
+        if !plan.is_calm() {
+            words.push(plan.name.clone());
+        }
+        words.join(" · ")
     }
 
     /// Whether the folder stays.
@@ -93,6 +134,10 @@ impl Options {
         words.push(format!("--model {} --data {}", self.model, quoted(&self.data)));
         let speeds: Vec<String> = self.speeds.iter().map(f64::to_string).collect();
         words.push(format!("--speeds {} --seed {}", speeds.join(","), self.seed));
+        let links = [("link", &self.link), ("delay", &self.delay), ("loss", &self.loss)];
+        for (name, value) in links.into_iter().chain([("chaos", &self.chaos)]) {
+            words.extend(value.as_ref().map(|value| format!("--{name} {}", quoted(value))));
+        }
         words.join(" ")
     }
 
@@ -129,7 +174,7 @@ impl Options {
 
 /// A word as a shell takes it.
 fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./%".contains(c);
     if word.chars().all(plain) {
         word.to_owned()
     } else {
@@ -139,6 +184,8 @@ fn quoted(word: &str) -> String {
 
 /// The corpus that needs no file.
 pub(super) const GENERATED: &str = "generated";
+/// The plan that does nothing.
+const CALM: &str = "calm";
 /// Islands that a person can still follow.
 const ISLANDS_MAX: usize = 64;
 const MINUTES_MIN: f64 = 0.1;
@@ -180,6 +227,9 @@ mod tests {
             "--report /no/such/folder/report.html",
             "--csv /",
             "--seed 18446744073709551615",
+            "--link 20",
+            "--delay 40",
+            "--loss 60%",
         ] {
             let error = options(line).check().unwrap_err();
             assert!(error.to_string().contains("\nhint: "), "{line}: {error}");
@@ -197,12 +247,13 @@ mod tests {
 
     #[test]
     fn the_command_repeats_what_matters() {
-        let mut first = options("--islands 3 --minutes 0.5 --speeds 1,0.25 --seed 7");
+        let mut first =
+            options("--islands 3 --minutes 0.5 --speeds 1,0.25 --seed 7 --loss 1% --chaos storm");
         first.data = "it's here.txt".into();
         assert_eq!(
             first.command(),
             "cargo testnet up --islands 3 --minutes 0.5 --model nano --data 'it'\\''s here.txt' \
-             --speeds 1,0.25 --seed 7"
+             --speeds 1,0.25 --seed 7 --loss 1% --chaos storm"
         );
     }
 }

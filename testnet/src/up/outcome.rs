@@ -1,14 +1,15 @@
 //! What a swarm came to, in words and as one object.
 
-use std::io::{self, Write};
+mod summary;
+
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
 use super::alone::Alone;
+use super::chaos::Deed;
 use super::options::Options;
-use super::recording::Recording;
-use super::units;
+use super::recording::{Presence, Recording};
 use crate::runner::{EXIT_LIVENESS, EXIT_OK, EXIT_SAFETY};
 
 /// What a swarm came to.
@@ -26,6 +27,8 @@ pub(super) struct Outcome {
     pub(super) alone: Option<Alone>,
     /// What the swarm's model writes.
     pub(super) sample: Option<String>,
+    /// How links were made, in words.
+    pub(super) links: Option<String>,
     /// What could not be done, and why.
     pub(super) notes: Vec<String>,
     pub(super) report: PathBuf,
@@ -39,19 +42,21 @@ impl Outcome {
         if !recording.fates_add_up() {
             return EXIT_SAFETY;
         }
-        let ended_early = recording.islands.iter().any(|it| it.ended.is_some());
-        if !self.digests_agree || ended_early { EXIT_LIVENESS } else { EXIT_OK }
+        if !self.digests_agree || ended_early(recording) > 0 { EXIT_LIVENESS } else { EXIT_OK }
     }
 
     /// How the digests compare, in words.
     pub(super) fn verdict(&self, recording: &Recording) -> String {
         let agreement = recording.agreement();
-        let (count, of) = (agreement.len(), recording.islands.len());
+        let (count, of) = (agreement.len(), agreement.first().map_or(0, |it| it.of));
         match self.settled_s {
-            Some(settled) if self.digests_agree => format!(
-                "{of} of {of} islands have the same bits of all {count} fragments, {settled:.1} s \
-                 after training ended"
-            ),
+            Some(settled) if self.digests_agree => {
+                let when = match settled {
+                    ..0.5 => "as soon as training ended".to_owned(),
+                    _ => format!("{settled:.1} s after training ended"),
+                };
+                format!("{of} of {of} islands have the same bits of all {count} fragments, {when}")
+            }
             _ => {
                 let least = agreement.iter().map(|it| it.count).min().unwrap_or(0);
                 format!(
@@ -61,52 +66,24 @@ impl Outcome {
         }
     }
 
-    /// The summary for people.
-    pub(super) fn print(&self, recording: &Recording, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "\n{}", self.verdict(recording))?;
-        for (number, it) in recording.agreement().iter().enumerate() {
-            let digest = it.digest.get(..16).unwrap_or(&it.digest);
-            let (version, count, of) = (it.version, it.count, it.of);
-            writeln!(
-                out,
-                "  f{number}  version {version:<4} digest {digest}  {count} of {of} islands"
-            )?;
-        }
-        let (first, last) = (units::loss(self.loss_first), units::loss(self.loss_last));
-        writeln!(out, "held-out loss  {first} -> {last}")?;
-        if let Some(alone) = &self.alone {
-            writeln!(
-                out,
-                "one island     {:.3} alone after the {} steps of the mean island: what it would \
-                 reach in the same time on a machine like its own",
-                alone.loss, alone.steps
-            )?;
-        }
-        writeln!(
-            out,
-            "trained        {} tokens in {}, {} tokens/s; {:.1} % of the time went into training",
-            units::count(recording.tokens()),
-            units::clock(self.seconds),
-            units::rate(self.tokens_per_s(recording)),
-            recording.training_share() * 100.0
-        )?;
-        writeln!(out, "token fates    {}", fates(recording))?;
-        let (up, down) = (recording.bytes_up(), recording.bytes_down());
-        writeln!(out, "bytes          {} sent, {} received", units::bytes(up), units::bytes(down))?;
-        for note in &self.notes {
-            writeln!(out, "note           {note}")?;
-        }
-        if let Some(sample) = &self.sample {
-            writeln!(out, "\nthe swarm's model writes:")?;
-            for line in sample.lines().filter(|line| !line.is_empty()).take(SAMPLE_LINES) {
-                writeln!(out, "  {line}")?;
+    /// What was done to the swarm, in numbers and words.
+    pub(super) fn chaos(&self, recording: &Recording) -> String {
+        let mut counts: Vec<(&str, usize)> = Vec::new();
+        for (_, deed) in recording.inflicted.iter().filter(|(_, deed)| deed.is_counted()) {
+            match counts.iter_mut().find(|(name, _)| *name == deed.name()) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((deed.name(), 1)),
             }
         }
-        writeln!(out, "\nreport  {}", self.report.display())?;
-        if let Some(folder) = &self.folder {
-            writeln!(out, "folder  {}", folder.display())?;
-        }
-        Ok(())
+        let parts: Vec<String> =
+            counts.iter().map(|(name, count)| format!("{count} × {name}")).collect();
+        let spared = recording.spared_share().map_or_else(String::new, |share| {
+            format!(
+                "; islands that were left alone trained at least {:.1} % of the time",
+                share * 100.0
+            )
+        });
+        format!("{}{spared}", if parts.is_empty() { "nothing".into() } else { parts.join(", ") })
     }
 
     /// The summary as one object.
@@ -134,7 +111,14 @@ impl Outcome {
             "islands": options.islands,
             "seconds": self.seconds,
             "seed": options.seed,
-            "ended_early": recording.islands.iter().filter(|it| it.ended.is_some()).count(),
+            "ended_early": ended_early(recording),
+            "training_share_spared": recording.spared_share(),
+            "longest_wait_spared_s": recording.longest_wait(),
+            "spared": recording.islands.iter().map(|it| it.spared).collect::<Vec<bool>>(),
+            "tokens_lost_in_kills": recording.lost_tokens(),
+            "links": self.links,
+            "chaos": options.chaos,
+            "events": events(recording),
             "notes": self.notes,
             "sample": self.sample,
             "report": self.report,
@@ -148,24 +132,23 @@ impl Outcome {
     }
 }
 
-/// Where tokens are, averaged over the fragments.
-fn fates(recording: &Recording) -> String {
-    let (fates, fragments) = (recording.fates(), recording.fragments().max(1) as u64);
-    let parts: Vec<String> = fates
-        .named()
-        .iter()
-        .map(|(name, tokens)| format!("{} {name}", units::count(tokens / fragments)))
-        .collect();
-    let verdict = if recording.fates_add_up() { "adds up" } else { "does NOT add up" };
-    format!(
-        "{} trained = {} ({verdict})",
-        units::count(fates.trained / fragments),
-        parts.join(" + ")
-    )
+/// Islands that ended before they were asked to.
+fn ended_early(recording: &Recording) -> usize {
+    let ended = |presence: &Presence| matches!(presence, Presence::Ended(_));
+    recording.islands.iter().filter(|it| ended(&it.presence)).count()
 }
 
-/// What fits on a screen below the rest.
-const SAMPLE_LINES: usize = 10;
+/// What was done to the swarm on purpose.
+fn events(recording: &Recording) -> Vec<Value> {
+    let event = |(at, deed): &(f64, Deed)| {
+        json!({
+            "at": (at * 10.0).round() / 10.0,
+            "did": deed.name(),
+            "island": deed.island().map(|index| index + 1),
+        })
+    };
+    recording.inflicted.iter().map(event).collect()
+}
 
 #[cfg(test)]
 pub(super) mod example {
@@ -180,6 +163,7 @@ pub(super) mod example {
             loss_last: Some(1.75),
             alone: Some(Alone { loss: 2.25, steps: 238, tokens: 243_712, seconds: 20.0 }),
             sample: Some("The <reef> & the sea".into()),
+            links: None,
             notes: Vec::new(),
             report: "atoll-report.html".into(),
             folder: None,
@@ -224,23 +208,25 @@ mod tests {
     }
 
     #[test]
-    fn people_read_how_it_ended() {
-        let (recording, mut outcome) = (recording(), example::outcome());
-        let mut out = Vec::new();
-        outcome.print(&recording, &mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        for words in [
-            "3 of 3 islands have the same bits of all 2 fragments",
-            "held-out loss  5.500 -> 1.750",
-            "one island     2.250 alone after the 238 steps",
-            "3.00 k trained = 2.10 k merged + 600 pending + 300 fresh + 0 re-issued + 0 orphaned (adds up)",
-            "report  atoll-report.html",
-        ] {
-            assert!(text.contains(words), "{words} is missing:\n{text}");
-        }
+    fn the_exit_code_says_how_it_ended() {
+        let (mut recording, mut outcome) = (recording(), example::outcome());
         assert_eq!(outcome.exit_code(&recording), EXIT_OK);
         outcome.digests_agree = false;
         assert_eq!(outcome.exit_code(&recording), EXIT_LIVENESS);
         assert!(outcome.verdict(&recording).contains("NOT"));
+        outcome.digests_agree = true;
+        recording.turns(60.0, 1, Presence::Ended("was ended by signal 11".into()));
+        assert_eq!(outcome.exit_code(&recording), EXIT_LIVENESS);
+        assert_eq!(outcome.verdict(&recording).split(" of ").next(), Some("3"));
+    }
+
+    #[test]
+    fn what_was_done_is_counted() {
+        let mut recording = recording();
+        for deed in [Deed::Kill(0), Deed::Restart(0), Deed::Kill(1), Deed::Lie] {
+            recording.inflict(1.0, &deed);
+        }
+        let words = example::outcome().chaos(&recording);
+        assert!(words.starts_with("2 × kill, 1 × restart, 1 × lie; islands that"), "{words}");
     }
 }

@@ -2,12 +2,14 @@
 
 mod chart;
 mod charts;
+mod lives;
 mod tables;
 
 use std::fmt::Write;
 
 use atoll_protocol::genesis::Genesis;
 
+use super::chaos::Plan;
 use super::happening::{self, Weight};
 use super::options::Options;
 use super::outcome::Outcome;
@@ -18,6 +20,7 @@ use super::units;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Page<'a> {
     pub(super) options: &'a Options,
+    pub(super) plan: &'a Plan,
     pub(super) genesis: &'a Genesis,
     pub(super) recording: &'a Recording,
     pub(super) outcome: &'a Outcome,
@@ -41,7 +44,10 @@ impl Page<'_> {
         );
         html.push_str(&self.head());
         html.push_str(&self.cards());
-        for (title, words, svg) in charts::all(self) {
+        for (number, (title, words, mut svg)) in charts::all(self).into_iter().enumerate() {
+            if number == 0 {
+                svg.push_str(&lives::html(self));
+            }
             let _ = writeln!(
                 html,
                 "<section class=\"chart\"><h2>{title}</h2><p>{words}</p>{svg}</section>"
@@ -62,6 +68,12 @@ impl Page<'_> {
             "<header><h1>A swarm of {} islands</h1><p class=\"verdict {class}\">{verdict}</p>",
             self.options.islands
         );
+        if let Some(words) = &self.outcome.links {
+            let _ = write!(head, "<p>{}</p>", escape(words));
+        }
+        if !self.plan.is_calm() {
+            let _ = write!(head, "<p>{}</p>", escape(&self.outcome.chaos(self.recording)));
+        }
         for note in &self.outcome.notes {
             let _ = write!(head, "<p class=\"note\">{}</p>", escape(note));
         }
@@ -77,6 +89,10 @@ impl Page<'_> {
         let tokens = units::count(recording.tokens());
         let speed = units::rate(outcome.tokens_per_s(recording));
         let share = format!("{:.1} %", recording.training_share() * 100.0);
+        let waits = match recording.spared_share().filter(|_| !recording.inflicted.is_empty()) {
+            Some(least) => format!("at least {:.1} % where nothing was done", least * 100.0),
+            None => "nobody waits for anybody".to_owned(),
+        };
         let sent = units::bytes(recording.bytes_up());
         let per_token = recording.bytes_up() as f64 / recording.tokens().max(1) as f64;
         let fates =
@@ -85,7 +101,7 @@ impl Page<'_> {
             (loss, "held-out loss".to_owned(), format!("from {first}")),
             (alone, "one island alone".to_owned(), "same steps, own machine".to_owned()),
             (tokens, "tokens trained".to_owned(), format!("{speed} each second; {fates}")),
-            (share, "of the time trained".to_owned(), "nobody waits for anybody".to_owned()),
+            (share, "of the time trained".to_owned(), waits),
             (sent, "sent by all islands".to_owned(), format!("{per_token:.1} bytes per token")),
         ];
         let mut html = String::from("<div class=\"cards\">");
@@ -117,6 +133,7 @@ impl Page<'_> {
             let class = match it.weight {
                 Weight::Usual => "",
                 Weight::Notable => "notable",
+                Weight::Inflicted => "inflicted",
                 Weight::Wrong => "wrong",
             };
             let who = it.island.map_or_else(|| "swarm".into(), happening::island);
@@ -139,10 +156,18 @@ impl Page<'_> {
         // The tensors follow from the model and are long.
         let toml = self.genesis.to_toml();
         let short = toml.split("\n[[tensor]]").next().unwrap_or_default();
+        let plan = match self.plan.is_calm() {
+            true => String::new(),
+            false => format!(
+                "<details><summary>What was done to the swarm: {}</summary><pre>{}</pre></details>",
+                escape(&self.plan.name),
+                escape(&self.plan.text)
+            ),
+        };
         format!(
             "<section><h2>Again</h2><pre>{}</pre><p>Real processes on one machine ({cores} cores, \
              {} {}), atoll {}: times and the order of contributions differ from run to run, the \
-             agreement does not.</p><details><summary>Genesis</summary><pre>{}</pre></details>\
+             agreement does not.</p>{plan}<details><summary>Genesis</summary><pre>{}</pre></details>\
              </section>\n",
             escape(&self.options.command()),
             std::env::consts::OS,
@@ -151,6 +176,12 @@ impl Page<'_> {
             escape(short),
         )
     }
+}
+
+/// The colour of island `index`.
+fn rgb(index: usize) -> String {
+    let (red, green, blue) = COLOURS[index % COLOURS.len()];
+    format!("rgb({red},{green},{blue})")
 }
 
 /// Text as HTML has it.
@@ -174,7 +205,7 @@ const EVENTS_MAX: usize = 5000;
 const STYLE: &str = include_str!("page/style.css");
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use clap::Parser;
 
     use super::super::outcome::example::outcome;
@@ -187,11 +218,18 @@ mod tests {
         options: Options,
     }
 
-    fn rendered(recording: &Recording) -> String {
-        let options = Line::try_parse_from(["up", "--islands", "3"]).unwrap().options;
-        let genesis = super::super::genesis::swarm(&options, 1_000_000);
+    pub(super) fn with_page<T>(recording: &Recording, look: impl FnOnce(&Page<'_>) -> T) -> T {
+        let line = ["up", "--islands", "3", "--chaos", "storm"];
+        let options = Line::try_parse_from(line).unwrap().options;
+        let (genesis, plan) =
+            (super::super::genesis::swarm(&options, 1_000_000), options.plan().unwrap());
         let outcome = outcome();
-        Page { options: &options, genesis: &genesis, recording, outcome: &outcome }.render()
+        let (options, plan, genesis, outcome) = (&options, &plan, &genesis, &outcome);
+        look(&Page { options, plan, genesis, recording, outcome })
+    }
+
+    fn rendered(recording: &Recording) -> String {
+        with_page(recording, |page| page.render())
     }
 
     #[test]
@@ -211,6 +249,8 @@ mod tests {
             "Events",
             "cargo testnet up --islands 3",
             "heartbeat_ms",
+            "--chaos storm",
+            "lose-bootstrap",
             "The &lt;reef&gt; &amp; the sea",
         ] {
             assert!(html.contains(part), "{part}");

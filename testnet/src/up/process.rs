@@ -8,6 +8,8 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process_group};
+
 use super::error::UpError;
 use super::keeper::{Keeper, end_group};
 
@@ -81,6 +83,16 @@ impl Process {
             std::thread::sleep(LOOK_EVERY);
         }
         true
+    }
+
+    /// Sends a signal to it and all it started.
+    pub(super) fn signal(&mut self, signal: Signal) {
+        if self.ended().is_none()
+            && let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+        {
+            // It may have ended just now.
+            let _ = kill_process_group(group, signal);
+        }
     }
 
     /// Ends it and all it started, at once.

@@ -2,15 +2,19 @@
 
 mod agreement;
 mod frame;
+mod seen;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::happening::{self, Happening, Weight};
+use super::chaos::Deed;
+use super::happening::{self, Happening, Names, Weight};
 use super::status::{Fates, Receipt, Status};
 
+pub(super) use agreement::Agreement;
 pub(super) use frame::{Frame, Point};
+pub(super) use seen::{Presence, Seen};
 
 /// All that was seen of a swarm.
 #[derive(Clone, Debug, Default)]
@@ -19,70 +23,13 @@ pub(super) struct Recording {
     /// The swarm at one moment after another.
     pub(super) frames: Vec<Frame>,
     pub(super) happenings: Vec<Happening>,
+    /// What was done to the swarm on purpose, and when.
+    pub(super) inflicted: Vec<(f64, Deed)>,
+    /// Nodes that lie, with what they are called here.
+    pub(super) liars: Vec<String>,
     rounds: BTreeMap<String, Round>,
     /// Seconds between frames.
     frame_every: f64,
-}
-
-/// What was seen of one island.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
-    /// How fast it may be, of 1.
-    pub(super) speed: f64,
-    pub(super) node: Option<String>,
-    /// The last status.
-    pub(super) status: Option<Status>,
-    /// Its own loss, averaged over the last seconds, and when that was so.
-    loss: Option<(f64, f64)>,
-    /// When it measured its held-out loss, and what it was.
-    pub(super) held_out: Vec<(f64, f64)>,
-    /// Contributions it signed.
-    pub(super) contributions: u64,
-    /// How far they came, by round.
-    pub(super) receipts: BTreeMap<String, Receipt>,
-    /// For each fragment, the version up to which all peers agreed.
-    stable: BTreeMap<u64, u64>,
-    /// How it ended before it was asked to.
-    pub(super) ended: Option<String>,
-}
-
-impl Seen {
-    /// The share of the time it could train that it did train.
-    pub(super) fn training_share(&self) -> f64 {
-        let share = self.status.as_ref().map_or(0.0, |it| it.training.training_share);
-        (share / self.speed.max(f64::EPSILON)).min(1.0)
-    }
-
-    /// Its own loss over the last seconds.
-    pub(super) fn loss(&self) -> Option<f64> {
-        self.loss.map(|(_, loss)| loss)
-    }
-
-    /// Contributions that every peer has merged: by their receipts, or because their round is
-    /// stable, after which no receipt comes.
-    pub(super) fn merged_by_all(&self) -> u64 {
-        let merged = self.receipts.values().filter(|receipt| {
-            let by_all = receipt.of > 0 && receipt.merged_by >= receipt.of;
-            let stable = parts(&receipt.round).is_some_and(|(fragment, number)| {
-                self.stable.get(&fragment).is_some_and(|version| number <= *version)
-            });
-            by_all || stable
-        });
-        merged.count() as u64
-    }
-
-    fn status(&mut self, at: f64, status: Status) {
-        self.node = Some(status.node.clone());
-        for receipt in &status.receipts {
-            self.receipts.insert(receipt.round.clone(), receipt.clone());
-        }
-        if let Some(last) = status.loss.last {
-            let (before, smooth) = self.loss.unwrap_or((at, last));
-            let weight = 1.0 - (-(at - before) / SMOOTH_OVER).exp();
-            self.loss = Some((at, smooth + (last - smooth) * weight));
-        }
-        self.status = Some(status);
-    }
 }
 
 /// Who took part in a round.
@@ -95,9 +42,22 @@ struct Round {
 impl Recording {
     /// For islands of these speeds, over about so many seconds.
     pub(super) fn new(speeds: impl IntoIterator<Item = f64>, seconds: f64) -> Self {
-        let seen = |speed| Seen { speed, ..Seen::default() };
+        let seen = |speed| Seen::new(speed, true);
         let frame_every = (seconds / FRAMES).max(FRAME_EVERY_MIN);
         Self { islands: speeds.into_iter().map(seen).collect(), frame_every, ..Self::default() }
+    }
+
+    /// An island comes, freezes or goes.
+    pub(super) fn turns(&mut self, at: f64, island: usize, presence: Presence) {
+        if let Some(seen) = self.islands.get_mut(island) {
+            seen.turns(at, presence);
+        }
+    }
+
+    /// Something is done to the swarm on purpose.
+    pub(super) fn inflict(&mut self, at: f64, deed: &Deed) {
+        self.note(at, deed.island(), deed.words(), Weight::Inflicted);
+        self.inflicted.push((at, deed.clone()));
     }
 
     /// An island says where it stands.
@@ -136,7 +96,8 @@ impl Recording {
             _ => {}
         }
         let nodes: Vec<Option<String>> = self.islands.iter().map(|it| it.node.clone()).collect();
-        if let Some((words, mut weight)) = happening::words(event, &nodes) {
+        let names = Names { islands: &nodes, liars: &self.liars };
+        if let Some((words, mut weight)) = happening::words(event, names) {
             // Who joins connects once to ask for the genesis, and then again.
             if text("event") == "peer_down" && !self.has_met(event["node"].as_str()) {
                 weight = Weight::Usual;
@@ -164,6 +125,19 @@ impl Recording {
         }
     }
 
+    /// Islands that take part, and those that should.
+    pub(super) fn ready(&self) -> (usize, usize) {
+        let ready = self.islands.iter().filter_map(Seen::live).filter(|it| it.is_caught_up());
+        let there = |it: &&Seen| it.belongs() && !matches!(it.presence, Presence::Ended(_));
+        (ready.count(), self.islands.iter().filter(there).count())
+    }
+
+    /// Whether nobody is there, and nobody will come.
+    pub(super) fn is_deserted(&self) -> bool {
+        let gone = |presence: &Presence| matches!(presence, Presence::Left | Presence::Ended(_));
+        self.islands.iter().all(|it| gone(&it.presence))
+    }
+
     /// The last status of each island that gave one.
     pub(super) fn statuses(&self) -> impl Iterator<Item = &Status> {
         self.islands.iter().filter_map(|it| it.status.as_ref())
@@ -182,30 +156,35 @@ impl Recording {
 
     /// The mean of the islands' own losses.
     pub(super) fn loss(&self) -> Option<f64> {
-        mean(self.islands.iter().filter_map(Seen::loss))
+        mean(self.present().filter_map(Seen::loss))
+    }
+
+    /// Those that are there.
+    pub(super) fn present(&self) -> impl Iterator<Item = &Seen> {
+        self.islands.iter().filter(|it| it.presence == Presence::Here)
     }
 
     /// Tokens that all islands trained.
     pub(super) fn tokens(&self) -> u64 {
-        self.statuses().map(|it| it.training.tokens).sum()
+        self.islands.iter().map(Seen::tokens).sum()
     }
 
     /// Steps of the mean island.
     pub(super) fn steps_mean(&self) -> u64 {
         let count = self.statuses().count() as u64;
-        self.statuses().map(|it| it.training.step).sum::<u64>() / count.max(1)
+        self.islands.iter().map(Seen::steps).sum::<u64>() / count.max(1)
     }
 
     pub(super) fn tokens_per_s(&self) -> f64 {
-        self.statuses().map(|it| it.training.tokens_per_s).sum()
+        self.present().filter_map(Seen::live).map(|it| it.training.tokens_per_s).sum()
     }
 
     pub(super) fn bytes_up(&self) -> u64 {
-        self.statuses().map(|it| it.bytes.up()).sum()
+        self.islands.iter().map(Seen::bytes_up).sum()
     }
 
     pub(super) fn bytes_down(&self) -> u64 {
-        self.statuses().map(|it| it.bytes.down()).sum()
+        self.islands.iter().map(Seen::bytes_down).sum()
     }
 
     /// Where all tokens are; each counts once for every fragment.
@@ -225,7 +204,27 @@ impl Recording {
 
     /// The mean over the islands of the share of the time they could train that they trained.
     pub(super) fn training_share(&self) -> f64 {
-        mean(self.islands.iter().map(Seen::training_share)).unwrap_or(0.0)
+        let trained = self.islands.iter().filter(|it| it.status.is_some());
+        mean(trained.map(Seen::training_share)).unwrap_or(0.0)
+    }
+
+    /// The least such share of an island to which nothing was done; none if there is no such.
+    pub(super) fn spared_share(&self) -> Option<f64> {
+        let spared = self.islands.iter().filter(|it| it.spared && it.status.is_some());
+        spared.map(Seen::training_share).min_by(f64::total_cmp)
+    }
+
+    /// The longest time that such an island took no step.
+    pub(super) fn longest_wait(&self) -> Option<f64> {
+        let spared = self.islands.iter().filter(|it| it.spared && it.status.is_some());
+        spared.map(Seen::longest_wait).max_by(f64::total_cmp)
+    }
+
+    /// Tokens that were trained and then lost with a killed process, before they were captured or
+    /// kept in a checkpoint. What a process did between its last status and its end is not seen.
+    pub(super) fn lost_tokens(&self) -> u64 {
+        let fragments = self.fragments().max(1) as u64;
+        self.tokens().saturating_sub(self.fates().trained / fragments)
     }
 
     /// Whether this node is an island that has taken part.
@@ -242,12 +241,6 @@ impl Recording {
     }
 }
 
-/// The fragment and the number of a round such as `f3/r41`.
-fn parts(round: &str) -> Option<(u64, u64)> {
-    let (fragment, number) = round.strip_prefix('f')?.split_once("/r")?;
-    Some((fragment.parse().ok()?, number.parse().ok()?))
-}
-
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), it| (sum + it, count + 1));
     (count > 0).then(|| sum / f64::from(count))
@@ -256,8 +249,6 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 /// Enough for a smooth curve.
 const FRAMES: f64 = 400.0;
 const FRAME_EVERY_MIN: f64 = 0.5;
-/// Seconds over which an island's own loss is averaged.
-const SMOOTH_OVER: f64 = 3.0;
 
 #[cfg(test)]
 pub(super) mod example {

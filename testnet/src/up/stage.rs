@@ -68,6 +68,11 @@ impl Stage {
         training.began.elapsed().as_secs_f64()
     }
 
+    /// Seconds since training began.
+    pub(super) fn training_for(&self) -> f64 {
+        self.training.map_or(0.0, |it| it.began.elapsed().as_secs_f64())
+    }
+
     /// Whether training has lasted as long as it should.
     pub(super) fn training_is_over(&self) -> bool {
         self.training.is_some_and(|it| it.began.elapsed() >= it.lasts)

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 #[serde(default)]
 pub(super) struct Status {
     pub(super) node: String,
+    /// How often the node was started, this time included.
+    pub(super) incarnation: u64,
     pub(super) program: String,
     pub(super) uptime_s: u64,
     /// `joining`, `caught_up` or `muted`.

@@ -1,128 +1,205 @@
 //! A bootstrap and its nodes: real processes, each with a home of its own.
 
-use std::ffi::OsString;
-use std::io::{BufRead, BufReader};
+mod bootstrap;
+mod island;
+
 use std::path::PathBuf;
-use std::process::ChildStdout;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
 
-use super::client::Client;
+use super::chaos::Deed;
 use super::error::UpError;
-use super::happening::{self, Weight};
+use super::happening::Weight;
+use super::liar::Liar;
+use super::network::Network;
 use super::options::{GENERATED, Options};
-use super::process::{self, Output, Process, describe};
-use super::site::{Site, text_of, words};
+use super::process::describe;
+use super::recording::Presence;
+use super::site::{Site, words};
 use super::stage::Stage;
 use super::watcher::{self, News};
+use bootstrap::Bootstrap;
+use island::Island;
 
 /// The processes of a swarm. Dropped, they are ended.
 #[derive(Debug)]
-pub(super) struct Swarm {
+pub(super) struct Swarm<'a> {
+    site: &'a Site,
+    options: &'a Options,
+    network: Network,
     islands: Vec<Island>,
+    liars: Vec<Liar>,
     /// Before it no node leaves in an orderly way, so it goes last.
-    _bootstrap: Process,
+    bootstrap: Bootstrap,
+    ticket: String,
+    /// Flags of every node.
+    flags: Vec<String>,
+    sender: SyncSender<(usize, News)>,
     news: Receiver<(usize, News)>,
     stop: Arc<AtomicBool>,
 }
 
-#[derive(Debug)]
-struct Island {
-    process: Process,
-    client: Client,
-    /// Whether its end was noticed.
-    ended: bool,
-}
-
-impl Swarm {
+impl<'a> Swarm<'a> {
     /// Starts everything: the bootstrap, the node that makes the run, and those that join it.
     pub(super) fn start(
-        site: &Site,
-        options: &Options,
+        site: &'a Site,
+        options: &'a Options,
         genesis: &str,
+        network: Network,
         stage: &mut Stage,
     ) -> Result<Self, UpError> {
         stage.begin("starting the bootstrap")?;
-        let (bootstrap, address) = start_bootstrap(site, stage)?;
+        let bootstrap = Bootstrap::start(site, &network.middle(), stage)?;
         stage.begin("starting the islands")?;
         let file = site.folder.join("genesis.toml");
         std::fs::write(&file, genesis).map_err(UpError::file(&file))?;
-        let home = home(site, 0);
+        let home = Island::home(site, 0);
+        let address = bootstrap.address();
         let new = words([&"new", &"--genesis", &file, &"--home", &home, &"--bootstrap", &address]);
-        let ticket = site.atoll(stage, "atoll new", &new, NEW_WITHIN)?;
+        let ticket = site.atoll(stage, "atoll new", &new, NEW_WITHIN)?.trim().to_owned();
         let (sender, news) = sync_channel(NEWS_MAX);
-        let stop = Arc::new(AtomicBool::new(false));
-        let mut swarm = Self { islands: Vec::new(), _bootstrap: bootstrap, news, stop };
-        swarm.add(site, options, words([&"run"]), &sender)?;
+        let mut flags: Vec<String> = FLAGS.iter().map(|it| (*it).to_owned()).collect();
+        flags.extend(network.flags());
+        if options.data != GENERATED {
+            flags.extend([
+                "--data".into(),
+                std::path::absolute(&options.data)?.display().to_string(),
+            ]);
+        }
+        let mut swarm = Self {
+            site,
+            options,
+            network,
+            islands: Vec::new(),
+            liars: Vec::new(),
+            bootstrap,
+            ticket,
+            flags,
+            sender,
+            news,
+            stop: Arc::new(AtomicBool::new(false)),
+        };
+        swarm.come(0, stage)?;
         // Who joins needs somebody to join.
         swarm.wait_for_first(stage)?;
-        for _ in 1..options.islands {
-            swarm.add(site, options, words([&"join", &ticket.trim()]), &sender)?;
+        for index in 1..options.islands {
+            swarm.come(index, stage)?;
+        }
+        if let Some(words) = swarm.network.words() {
+            stage.recording.note(stage.at(), None, words, Weight::Notable);
         }
         Ok(swarm)
     }
 
+    /// How links are made, in words; none where there are none.
+    pub(super) fn network_words(&self) -> Option<String> {
+        self.network.words()
+    }
+
     /// Hands what nodes told to the recording; tells it of nodes that ended by themselves.
-    pub(super) fn look(&mut self, stage: &mut Stage) {
+    pub(super) fn look(&mut self, stage: &mut Stage) -> Result<(), UpError> {
         let at = stage.at();
         while let Ok((island, news)) = self.news.try_recv() {
             record(stage, at, island, news);
         }
-        for (index, island) in self.islands.iter_mut().enumerate() {
-            if !island.ended
-                && let Some(status) = island.process.ended()
-            {
-                island.ended = true;
+        for index in 0..self.islands.len() {
+            let island = &mut self.islands[index];
+            let Some(status) = island.ended() else { continue };
+            if island.comes_back {
+                self.come(index, stage)?;
+                continue;
+            }
+            let seen = &stage.recording.islands[index].presence;
+            if !matches!(seen, Presence::Away | Presence::Left | Presence::Ended(_)) {
                 let words = describe(status);
                 stage.recording.note(at, Some(index), words.clone(), Weight::Wrong);
-                stage.recording.islands[index].ended = Some(words);
+                stage.recording.turns(at, index, Presence::Ended(words));
             }
         }
         stage.recording.frame(at);
+        Ok(())
     }
 
     /// Fails if a node has ended that should have gone on.
     pub(super) fn check(&mut self) -> Result<(), UpError> {
-        for island in &mut self.islands {
-            if let Some(status) = island.process.ended() {
-                return Err(island.process.failure(describe(status)));
+        self.islands.iter_mut().try_for_each(Island::check)
+    }
+
+    /// Does something to the swarm on purpose.
+    pub(super) fn suffer(&mut self, deed: &Deed, stage: &mut Stage) -> Result<(), UpError> {
+        let at = stage.at();
+        stage.recording.inflict(at, deed);
+        match deed {
+            Deed::Kill(index) => self.part(*index, stage, Presence::Away, Island::kill),
+            Deed::Freeze(index) => self.part(*index, stage, Presence::Frozen, Island::freeze),
+            Deed::Thaw(index) => self.part(*index, stage, Presence::Here, Island::thaw),
+            Deed::Leave(index) => self.part(*index, stage, Presence::Left, Island::leave),
+            Deed::Restart(index) => self.restart(*index, stage)?,
+            Deed::Join(index) => self.come(*index, stage)?,
+            Deed::Partition(side) => self.network.partition(side)?,
+            Deed::Heal => self.network.heal()?,
+            Deed::Throttle(index, rate) => self.network.throttle(*index, Some(*rate))?,
+            Deed::Unthrottle(index) => self.network.throttle(*index, None)?,
+            Deed::Lie => self.lie(stage)?,
+            Deed::LoseBootstrap => self.bootstrap.lose(),
+            Deed::RestoreBootstrap => self.bootstrap.restore(self.site, &self.network.middle())?,
+        }
+        Ok(())
+    }
+
+    /// Takes back everything that was done: all islands that have not left are there again.
+    pub(super) fn calm(&mut self, stage: &mut Stage) -> Result<(), UpError> {
+        self.liars.clear();
+        if self.bootstrap.is_lost() {
+            self.suffer(&Deed::RestoreBootstrap, stage)?;
+        }
+        self.network.heal()?;
+        for index in 0..self.islands.len() {
+            self.network.throttle(index, None)?;
+            match stage.recording.islands[index].presence {
+                Presence::Frozen => self.suffer(&Deed::Thaw(index), stage)?,
+                Presence::Away if !self.islands[index].comes_back => {
+                    self.suffer(&Deed::Restart(index), stage)?;
+                }
+                _ => {}
             }
         }
         Ok(())
     }
 
-    /// Whether nobody is left.
-    pub(super) fn is_over(&self) -> bool {
-        self.islands.iter().all(|island| island.ended)
-    }
-
     /// Stops training everywhere. False if a node does not hear it.
-    pub(super) fn quiesce(&self) -> bool {
-        let heard: Vec<bool> = self.islands.iter().map(|it| it.client.command("quiesce")).collect();
-        heard.into_iter().all(|heard| heard)
+    pub(super) fn quiesce(&mut self) -> bool {
+        let mut heard = true;
+        for island in &mut self.islands {
+            heard &= island.is_leaving() || island.client.command("quiesce");
+        }
+        heard
     }
 
     /// Lets all nodes leave, and ends those that do not.
     pub(super) fn leave(mut self, stage: &mut Stage) -> Result<(), UpError> {
         let until = Instant::now() + LEAVE_WITHIN;
-        for island in &self.islands {
+        for island in &mut self.islands {
             // One that does not hear is ended below.
-            island.client.command("leave");
+            island.leave();
         }
-        while Instant::now() < until && !self.islands.iter_mut().all(Island::is_gone) {
+        while Instant::now() < until && !self.islands.iter_mut().all(|it| it.ended().is_some()) {
             stage.turn()?;
         }
         for (index, island) in self.islands.iter_mut().enumerate() {
-            if !island.is_gone() {
+            if island.ended().is_none() {
                 let at = stage.at();
                 let words = "did not leave in time and was ended";
                 stage.recording.note(at, Some(index), words, Weight::Wrong);
-                island.process.end();
+                island.kill();
             }
         }
         self.stop.store(true, Ordering::Relaxed);
+        // Without this one the channel closes with the last watcher.
+        let (sender, _) = sync_channel(1);
+        drop(std::mem::replace(&mut self.sender, sender));
         let until = Instant::now() + LAST_NEWS_WITHIN;
         while Instant::now() < until {
             match self.news.try_recv() {
@@ -139,39 +216,66 @@ impl Swarm {
         self.islands.get(index)?.client.run_folder()
     }
 
-    fn add(
-        &mut self,
-        site: &Site,
-        options: &Options,
-        first: Vec<OsString>,
-        sender: &SyncSender<(usize, News)>,
-    ) -> Result<(), UpError> {
-        let index = self.islands.len();
-        let (name, home) = (happening::island(index), home(site, index));
-        let mut command = process::command(&site.binaries.atoll);
-        command.args(first).arg("--home").arg(&home).args(FLAGS);
-        if options.speed(index) < 1.0 {
-            command.args(["--effort", &options.speed(index).to_string()]);
+    /// Starts an island for the first time, or again.
+    fn come(&mut self, index: usize, stage: &mut Stage) -> Result<(), UpError> {
+        let place = self.network.place(index)?;
+        let mut flags = self.flags.clone();
+        if self.options.speed(index) < 1.0 {
+            flags.extend(["--effort".into(), self.options.speed(index).to_string()]);
         }
-        if options.data != GENERATED {
-            command.arg("--data").arg(std::path::absolute(&options.data)?);
+        // The first one has the run already; who was there before has it, too.
+        let known = self.islands.get(index).is_some_and(|it| it.client.run_folder().is_some());
+        let ticket = if index == 0 || known { None } else { Some(self.ticket.as_str()) };
+        let process = Island::start(self.site, index, &place, ticket, &flags)?;
+        if let Some(island) = self.islands.get_mut(index) {
+            island.begin_again(process);
+        } else {
+            let island = Island::new(process, &Island::home(self.site, index), place);
+            let (client, sender) = (island.client.clone(), self.sender.clone());
+            watcher::watch(index, client, sender, self.stop.clone());
+            self.islands.push(island);
         }
-        let log = site.log(&name);
-        let process = Process::start(command, &name, Some(&log), Output::Log, &site.keeper)?;
-        let client = Client::new(&home);
-        watcher::watch(index, client.clone(), sender.clone(), self.stop.clone());
-        self.islands.push(Island { process, client, ended: false });
+        stage.recording.turns(stage.at(), index, Presence::Here);
+        Ok(())
+    }
+
+    /// Does something to an island that is then no longer there, or is again.
+    fn part(&mut self, index: usize, stage: &mut Stage, now: Presence, act: fn(&mut Island)) {
+        if let Some(island) = self.islands.get_mut(index) {
+            act(island);
+            stage.recording.turns(stage.at(), index, now);
+        }
+    }
+
+    fn restart(&mut self, index: usize, stage: &mut Stage) -> Result<(), UpError> {
+        let Some(island) = self.islands.get_mut(index) else { return Ok(()) };
+        if island.ended().is_some() {
+            return self.come(index, stage);
+        }
+        island.restart();
+        stage.recording.turns(stage.at(), index, Presence::Away);
+        Ok(())
+    }
+
+    fn lie(&mut self, stage: &mut Stage) -> Result<(), UpError> {
+        let number = self.liars.len() + 1;
+        // Hosts behind those of the islands.
+        let first = MEMBERS_MAX - 2 * number;
+        let places = [self.network.place(first)?, self.network.place(first + 1)?];
+        let (liar, node) =
+            Liar::start(self.site, number, places, &self.flags, &self.ticket, stage)?;
+        self.liars.push(liar);
+        stage.recording.liars.push(node);
         Ok(())
     }
 
     fn wait_for_first(&mut self, stage: &mut Stage) -> Result<(), UpError> {
         let until = Instant::now() + FIRST_WITHIN;
         while stage.recording.statuses().next().is_none() {
-            self.look(stage);
+            self.look(stage)?;
             self.check()?;
             if Instant::now() >= until {
-                let what = format!("said nothing within {} s", FIRST_WITHIN.as_secs());
-                return Err(self.islands[0].process.failure(what));
+                return Err(self.islands[0].silent(FIRST_WITHIN));
             }
             stage.turn()?;
         }
@@ -179,15 +283,9 @@ impl Swarm {
     }
 }
 
-impl Drop for Swarm {
+impl Drop for Swarm<'_> {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-    }
-}
-
-impl Island {
-    fn is_gone(&mut self) -> bool {
-        self.process.ended().is_some()
     }
 }
 
@@ -198,57 +296,10 @@ fn record(stage: &mut Stage, at: f64, island: usize, news: News) {
     }
 }
 
-fn home(site: &Site, index: usize) -> PathBuf {
-    site.folder.join(happening::island(index).replace(' ', "-"))
-}
-
-/// Starts the bootstrap and waits for where it is.
-fn start_bootstrap(site: &Site, stage: &mut Stage) -> Result<(Process, String), UpError> {
-    let mut command = process::command(&site.binaries.bootstrap);
-    let key = text_of(&site.folder.join("bootstrap.key"));
-    command.args(["--listen", LISTEN, "--http", HTTP, "--key", &key]);
-    let log = site.log("bootstrap");
-    let mut process = Process::start(command, "bootstrap", Some(&log), Output::Pipe, &site.keeper)?;
-    let addresses = process.output().map(addresses);
-    let until = Instant::now() + BOOTSTRAP_WITHIN;
-    loop {
-        if let Some(Ok(address)) = addresses.as_ref().map(Receiver::try_recv) {
-            return Ok((process, address));
-        }
-        if let Some(status) = process.ended() {
-            return Err(process.failure(describe(status)));
-        }
-        if Instant::now() >= until {
-            let what = format!("named no address within {} s", BOOTSTRAP_WITHIN.as_secs());
-            return Err(process.failure(what));
-        }
-        stage.turn()?;
-    }
-}
-
-/// The lines that a process prints, read until it ends: a full pipe would hold it up.
-fn addresses(output: ChildStdout) -> Receiver<String> {
-    let (sender, lines) = sync_channel(1);
-    std::thread::spawn(move || {
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
-            if line.contains("/p2p/") {
-                // The first one is enough.
-                let _ = sender.try_send(line.trim().to_owned());
-            }
-        }
-    });
-    lines
-}
-
-/// Everything stays on this machine, on ports that are free.
-const LISTEN: &str = "/ip4/127.0.0.1/udp/0/quic-v1";
-const HTTP: &str = "127.0.0.1:0";
-/// How every island is started.
-const FLAGS: [&str; 12] = [
-    "--listen",
-    LISTEN,
+/// How every node is started. Everything stays on this machine, on ports that are free.
+const FLAGS: [&str; 10] = [
     "--http",
-    HTTP,
+    bootstrap::HTTP,
     "--mdns",
     "false",
     "--upnp",
@@ -258,7 +309,6 @@ const FLAGS: [&str; 12] = [
     "--evaluate-every",
     "3",
 ];
-const BOOTSTRAP_WITHIN: Duration = Duration::from_secs(20);
 const NEW_WITHIN: Duration = Duration::from_secs(30);
 const FIRST_WITHIN: Duration = Duration::from_secs(60);
 /// A node saves and says goodbye in less than two seconds, if the machine lets it.
@@ -266,3 +316,5 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(15);
 const LAST_NEWS_WITHIN: Duration = Duration::from_secs(3);
 /// News that wait to be looked at.
 const NEWS_MAX: usize = 4096;
+/// More than there are islands, and fewer than a hub has ports.
+const MEMBERS_MAX: usize = 240;

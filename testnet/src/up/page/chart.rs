@@ -16,13 +16,15 @@ pub(super) struct Chart {
     pub(super) x_label: fn(f64) -> String,
     /// How those of the vertical axis are.
     pub(super) y_label: fn(f64) -> String,
+    /// What the horizontal axis shows, if not just what there is.
+    pub(super) x_range: Option<(f64, f64)>,
     /// What the vertical axis must show at least.
     pub(super) y_range: Option<(f64, f64)>,
     /// Twice as wide as the others.
     pub(super) wide: bool,
     pub(super) series: Vec<Series>,
-    /// Vertical lines: when something happened.
-    pub(super) marks: Vec<f64>,
+    /// Vertical lines: when something happened, and whether it was bad.
+    pub(super) marks: Vec<(f64, bool)>,
 }
 
 /// Points that belong together.
@@ -95,6 +97,7 @@ impl Chart {
             (low - space, high + space)
         };
         let y = if self.y_range.is_some() { (y.0, y.1 * 1.02) } else { room(y, 0.04) };
+        let x = self.x_range.unwrap_or(x);
         ((x.0, x.1.max(x.0 + 1e-9)), y)
     }
 
@@ -106,27 +109,30 @@ impl Chart {
         if left > right || low > high {
             return Ok(());
         }
+        // Narrow charts are shown smaller than they are drawn.
+        let size = if self.wide { 13 } else { 15 };
         let mut chart = ChartBuilder::on(area)
-            .margin(8)
+            .margin(MARGIN)
             .x_label_area_size(38)
-            .y_label_area_size(52)
+            .y_label_area_size(LEFT)
             .build_cartesian_2d(left..right, low..high)?;
         chart
             .configure_mesh()
             .light_line_style(WHITE)
             .bold_line_style(RGBColor(233, 238, 242))
             .axis_style(RGBColor(160, 172, 184))
-            .label_style(("sans-serif", 12, &RGBColor(92, 107, 122)))
-            .axis_desc_style(("sans-serif", 12, &RGBColor(92, 107, 122)))
+            .label_style(("sans-serif", size, &RGBColor(92, 107, 122)))
+            .axis_desc_style(("sans-serif", size, &RGBColor(92, 107, 122)))
             .x_desc(self.x)
             .x_labels(if self.wide { 10 } else { 6 })
             .y_labels(6)
             .x_label_formatter(&|it| (self.x_label)(*it))
             .y_label_formatter(&|it| (self.y_label)(*it))
             .draw()?;
-        for mark in &self.marks {
+        for (mark, bad) in &self.marks {
             let line = [(*mark, low), (*mark, high)];
-            chart.draw_series(LineSeries::new(line, RGBColor(224, 49, 49).mix(0.5)))?;
+            let colour = if *bad { RGBColor(224, 49, 49) } else { RGBColor(47, 158, 68) };
+            chart.draw_series(LineSeries::new(line, colour.mix(0.35)))?;
         }
         for series in &self.series {
             let (red, green, blue) = series.colour;
@@ -164,6 +170,9 @@ fn scalable(svg: &str) -> String {
     }
 }
 
+/// What is left and right of a chart's plane, which style.css repeats for what lies below it.
+const LEFT: u32 = 52;
+const MARGIN: u32 = 8;
 const NOTHING: &str = "<p>Nothing was measured.</p>";
 
 #[cfg(test)]
@@ -175,10 +184,11 @@ mod tests {
             x: "time",
             x_label: crate::up::units::clock,
             y_label: |it| format!("{it:.1}"),
+            x_range: None,
             y_range: None,
             wide: false,
             series: vec![Series::island(0, Shape::Line { width: 2 }, points)],
-            marks: vec![1.0],
+            marks: vec![(1.0, true)],
         }
     }
 

@@ -2,7 +2,6 @@
 
 use super::Page;
 use super::chart::{Chart, Series, Shape};
-use crate::up::happening::Weight;
 use crate::up::recording::{Frame, Point};
 use crate::up::units;
 
@@ -14,7 +13,7 @@ pub(super) fn all(page: &Page<'_>) -> Vec<(&'static str, &'static str, String)> 
             "The islands' own losses on text that they see for the first time, and their mean. Dots \
              are losses on held-out text: small ones as an island measured them, the large one for \
              the model that all agreed on. Dashed is where one island alone ended after as many \
-             steps.",
+             steps. Upright lines are what was done to the swarm: red takes away, green gives back.",
             over_time(page).html(),
         ),
         (
@@ -65,15 +64,16 @@ fn over_time(page: &Page<'_>) -> Chart {
         shape: Shape::Dashed,
         points: vec![(0.0, alone.loss), (end, alone.loss)],
     }));
-    let wrong = recording.happenings.iter().filter(|it| it.weight == Weight::Wrong);
+    let marks = recording.inflicted.iter().map(|(at, deed)| (*at, deed.is_bad()));
     Chart {
-        x: "minutes",
+        x: "time",
         x_label: units::clock,
         y_label: loss,
+        x_range: Some((0.0, end)),
         y_range: None,
         wide: true,
         series,
-        marks: wrong.map(|it| it.at).collect(),
+        marks: marks.collect(),
     }
 }
 
@@ -84,7 +84,16 @@ fn over(
     x_label: fn(f64) -> String,
 ) -> Chart {
     let series = swarm(page, of);
-    Chart { x, x_label, y_label: loss, y_range: None, wide: false, series, marks: Vec::new() }
+    Chart {
+        x,
+        x_label,
+        y_label: loss,
+        x_range: None,
+        y_range: None,
+        wide: false,
+        series,
+        marks: Vec::new(),
+    }
 }
 
 fn islands(page: &Page<'_>, of: fn(&Point) -> Option<f64>, y_label: fn(f64) -> String) -> Chart {
@@ -92,9 +101,10 @@ fn islands(page: &Page<'_>, of: fn(&Point) -> Option<f64>, y_label: fn(f64) -> S
         .map(|index| Series::island(index, Shape::Line { width: 2 }, of_island(page, index, of)))
         .collect();
     Chart {
-        x: "minutes",
+        x: "time",
         x_label: units::clock,
         y_label,
+        x_range: None,
         y_range: Some((0.0, 0.0)),
         wide: false,
         series,
@@ -106,9 +116,10 @@ fn agreement(page: &Page<'_>) -> Chart {
     let points = page.recording.frames.iter().map(|it| (it.at, it.agreement)).collect();
     let shape = Shape::Line { width: 2 };
     Chart {
-        x: "minutes",
+        x: "time",
         x_label: units::clock,
         y_label: |it| format!("{:.0} %", it * 100.0),
+        x_range: None,
         y_range: Some((0.0, 1.0)),
         wide: false,
         series: vec![Series { name: None, colour: SWARM, shape, points }],

@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use super::{COLOURS, Page, escape};
+use super::{Page, escape, rgb};
 use crate::up::happening;
+use crate::up::recording::Presence;
 use crate::up::status::Fates;
 use crate::up::units;
 
@@ -25,14 +26,14 @@ fn islands(page: &Page<'_>) -> String {
             format!("{}", seen.speed),
             units::loss(seen.loss()),
             units::loss(held_out),
-            status.training.step.to_string(),
-            units::count(status.training.tokens),
+            seen.steps().to_string(),
+            units::count(seen.tokens()),
             format!("{:.1} %", seen.training_share() * 100.0),
             units::percent(within, closed),
-            units::bytes(status.bytes.up()),
-            units::bytes(status.bytes.down()),
+            units::bytes(seen.bytes_up()),
+            units::bytes(seen.bytes_down()),
             versions.join(" "),
-            escape(seen.ended.as_deref().unwrap_or("left")),
+            escape(&end(&seen.presence)),
         ]
     });
     let titles = [
@@ -42,6 +43,17 @@ fn islands(page: &Page<'_>) -> String {
     let words = "Rounds: the share of closed rounds that hold a contribution of the island. \
                  Training: the share of the time it could train that it did.";
     table("Islands", words, &titles, rows)
+}
+
+/// How an island ended.
+fn end(presence: &Presence) -> String {
+    match presence {
+        Presence::Here => "left at the end".into(),
+        Presence::Left => "left before".into(),
+        Presence::Ended(words) => words.clone(),
+        Presence::Awaited => "never came".into(),
+        Presence::Frozen | Presence::Away => "did not come back".into(),
+    }
 }
 
 fn fragments(page: &Page<'_>) -> String {
@@ -112,11 +124,7 @@ fn number(round: &str) -> u64 {
 }
 
 fn name(index: usize) -> String {
-    let (red, green, blue) = COLOURS[index % COLOURS.len()];
-    format!(
-        "<i class=\"dot\" style=\"background:rgb({red},{green},{blue})\"></i>{}",
-        happening::island(index)
-    )
+    format!("<i class=\"dot\" style=\"background:{}\"></i>{}", rgb(index), happening::island(index))
 }
 
 fn table(

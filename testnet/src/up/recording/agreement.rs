@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Recording;
+use super::{Recording, Seen};
 
 /// What most islands say of one fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub(in crate::up) struct Agreement {
     pub(in crate::up) digest: String,
     /// Islands that say so.
     pub(in crate::up) count: usize,
-    /// Islands in all.
+    /// Islands that take part, or will again.
     pub(in crate::up) of: usize,
 }
 
@@ -19,10 +19,11 @@ impl Recording {
     /// For each fragment the version and digest that most islands have; the newer where two are
     /// as many.
     pub(in crate::up) fn agreement(&self) -> Vec<Agreement> {
-        let of = self.islands.len();
+        let of = self.islands.iter().filter(|it| it.belongs()).count();
         let fragment = |index: usize| {
             let mut counts: BTreeMap<(u32, &str), usize> = BTreeMap::new();
-            for fragment in self.statuses().filter_map(|it| it.fragments.get(index)) {
+            let live = self.islands.iter().filter_map(Seen::live);
+            for fragment in live.filter_map(|it| it.fragments.get(index)) {
                 *counts.entry((fragment.version, &fragment.digest)).or_default() += 1;
             }
             let most = counts.into_iter().max_by_key(|((version, _), count)| (*count, *version));
@@ -32,10 +33,21 @@ impl Recording {
         (0..self.fragments()).map(fragment).collect()
     }
 
-    /// Whether every island has the same version and digest of every fragment.
+    /// Whether every island that takes part has the same version and digest of every fragment.
     pub(in crate::up) fn agrees(&self) -> bool {
         let agreement = self.agreement();
         !agreement.is_empty() && agreement.iter().all(|it| it.count == it.of)
+    }
+
+    /// The first island that has what most have, of every fragment.
+    pub(in crate::up) fn an_island_that_agrees(&self) -> Option<usize> {
+        let agreement = self.agreement();
+        self.islands.iter().position(|seen| {
+            seen.live().is_some_and(|status| {
+                let same = status.fragments.iter().zip(&agreement);
+                same.into_iter().all(|(one, most)| one.digest == most.digest)
+            })
+        })
     }
 
     /// The mean over the fragments of the share of islands that agree.
@@ -49,6 +61,7 @@ impl Recording {
 #[cfg(test)]
 mod tests {
     use super::super::super::status::example::status;
+    use super::super::Presence;
     use super::*;
 
     #[test]
@@ -57,10 +70,16 @@ mod tests {
         assert!(!recording.agrees(), "nobody has said anything");
         recording.status(0.0, 0, status(1, 3, 2.0));
         recording.status(0.0, 1, status(2, 3, 2.0));
+        recording.turns(0.0, 2, Presence::Here);
         assert!(!recording.agrees(), "the third is silent");
         recording.status(0.0, 2, status(3, 3, 2.0));
         assert!(recording.agrees());
         assert_eq!(recording.agreement_share(), 1.0);
+        recording.turns(1.0, 1, Presence::Away);
+        assert!(!recording.agrees(), "the second will come back");
+        recording.turns(2.0, 1, Presence::Left);
+        assert!(recording.agrees(), "the second has left");
+        recording.turns(3.0, 1, Presence::Here);
         let mut other = status(3, 3, 2.0);
         other.fragments[1].digest = "ff".repeat(32);
         recording.status(0.0, 2, other);

@@ -63,15 +63,17 @@ impl Point {
 
     fn of(seen: &Seen) -> Self {
         let Some(status) = &seen.status else { return Self::default() };
+        // Who is not there trains nothing and measures nothing.
+        let here = seen.live().is_some();
         Self {
-            step: status.training.step,
-            tokens: status.training.tokens,
-            tokens_per_s: status.training.tokens_per_s,
-            loss: seen.loss(),
+            step: seen.steps(),
+            tokens: seen.tokens(),
+            tokens_per_s: if here { status.training.tokens_per_s } else { 0.0 },
+            loss: seen.loss().filter(|_| here),
             held_out: seen.held_out.last().map(|(_, loss)| *loss),
             training_share: seen.training_share(),
-            bytes_up: status.bytes.up(),
-            bytes_down: status.bytes.down(),
+            bytes_up: seen.bytes_up(),
+            bytes_down: seen.bytes_down(),
             alive: status.gauges.alive,
             staleness: status.gauges.staleness,
             merged_share: status.gauges.merged_in_last_round.share,

@@ -73,6 +73,7 @@ fn draw_happenings(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
         let words = match it.weight {
             Weight::Usual => Span::from(it.words.clone()).gray(),
             Weight::Notable => Span::from(it.words.clone()).white(),
+            Weight::Inflicted => Span::from(format!("⚡ {}", it.words)).light_magenta().bold(),
             Weight::Wrong => Span::from(it.words.clone()).light_red(),
         };
         Line::from(vec![
@@ -97,15 +98,17 @@ fn colour(index: usize) -> Color {
     COLOURS[index % COLOURS.len()]
 }
 
+/// Light ones, which can be read on black; those behind the sixteen are for islands behind the
+/// fifth.
 const COLOURS: [Color; 8] = [
     Color::LightBlue,
     Color::LightYellow,
     Color::LightGreen,
     Color::LightMagenta,
-    Color::Blue,
-    Color::Yellow,
-    Color::Green,
-    Color::Magenta,
+    Color::LightCyan,
+    Color::Indexed(215),
+    Color::Indexed(156),
+    Color::Indexed(183),
 ];
 const WHOLE_WIDTH: u16 = 40;
 const GAUGE_WIDTH: u16 = 24;

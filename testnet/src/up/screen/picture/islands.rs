@@ -8,7 +8,7 @@ use ratatui::widgets::{Cell, Row, Table};
 
 use super::{block, colour};
 use crate::up::happening;
-use crate::up::recording::{Recording, Seen};
+use crate::up::recording::{Presence, Recording, Seen};
 use crate::up::status::Status;
 use crate::up::units;
 
@@ -16,12 +16,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, recording: &Recording) {
     let rows = recording.islands.iter().enumerate().map(|(index, seen)| {
         let name = Cell::from(happening::island(index)).style(Style::new().fg(colour(index)));
         let mut cells = vec![name];
-        match (&seen.ended, &seen.status) {
-            (Some(ended), _) => {
-                cells.push(Cell::from(ended.clone()).style(Style::new().fg(Color::LightRed)));
-            }
-            (None, Some(status)) => cells.extend(numbers(seen, status)),
-            (None, None) => cells.push(Cell::from("joining")),
+        if let Some((words, colour)) = absence(&seen.presence) {
+            cells.push(Cell::from(words).style(Style::new().fg(colour)));
+        } else if let Some(status) = &seen.status {
+            cells.extend(numbers(seen, status));
+        } else {
+            cells.push(Cell::from("joins"));
         }
         Row::new(cells)
     });
@@ -31,6 +31,18 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, recording: &Recording) {
         Row::new(titles).style(Style::new().fg(Color::DarkGray).add_modifier(Modifier::BOLD));
     let table = Table::new(rows, widths).header(header).column_spacing(1).block(block("islands"));
     frame.render_widget(table, area);
+}
+
+/// Why there are no numbers.
+fn absence(presence: &Presence) -> Option<(&str, Color)> {
+    match presence {
+        Presence::Here => None,
+        Presence::Awaited => Some(("later", Color::DarkGray)),
+        Presence::Frozen => Some(("frozen", Color::LightCyan)),
+        Presence::Away => Some(("killed", Color::LightRed)),
+        Presence::Left => Some(("left", Color::DarkGray)),
+        Presence::Ended(words) => Some((words, Color::LightRed)),
+    }
 }
 
 fn numbers(seen: &Seen, status: &Status) -> Vec<Cell<'static>> {
@@ -43,15 +55,15 @@ fn numbers(seen: &Seen, status: &Status) -> Vec<Cell<'static>> {
     vec![
         Cell::from(units::loss(seen.loss())),
         Cell::from(units::loss(held_out)),
-        Cell::from(status.training.step.to_string()),
+        Cell::from(seen.steps().to_string()),
         Cell::from(units::rate(status.training.tokens_per_s)),
         Cell::from(format!("{:.1} %", seen.training_share() * 100.0)),
         Cell::from(status.gauges.alive.to_string()),
         Cell::from(reachable),
         Cell::from(dots(&status.gauges.merged_in_last_round.fragments)),
         Cell::from(status.gauges.staleness.to_string()),
-        Cell::from(units::bytes(status.bytes.up())),
-        Cell::from(units::bytes(status.bytes.down())),
+        Cell::from(units::bytes(seen.bytes_up())),
+        Cell::from(units::bytes(seen.bytes_down())),
         Cell::from(format!("v{}", versions.join(" "))),
     ]
 }

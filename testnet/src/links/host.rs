@@ -1,0 +1,80 @@
+//! One machine on the hub: a network namespace with one cable.
+
+use std::fs::File;
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use super::quality::bits;
+use super::tools::run;
+use crate::plan::Link;
+
+/// One machine on the hub. The namespace lives as long as this or a process in it.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(super) namespace: File,
+    pub(super) address: Ipv4Addr,
+    /// The hub's end of the cable.
+    pub(super) port: String,
+}
+
+impl Host {
+    /// Where others find it.
+    pub(crate) fn address(&self) -> Ipv4Addr {
+        self.address
+    }
+
+    /// Does something on a thread that is on this host: processes and sockets that it makes belong
+    /// here for good.
+    pub(crate) fn within<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T, String> {
+        std::thread::scope(|scope| {
+            let there = scope.spawn(|| {
+                self.move_in()?;
+                Ok(act())
+            });
+            there.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    /// Moves the thread that calls onto this host, for good.
+    pub(super) fn move_in(&self) -> Result<(), String> {
+        move_into_link_name_space(self.namespace.as_fd(), Some(LinkNameSpaceType::Network))
+            .map_err(|error| format!("the namespace of {}: {error}", self.address))
+    }
+
+    /// Limits what it sends and what it receives; none takes the limit back.
+    pub(crate) fn limit(&self, rate: Option<Link>) -> Result<(), String> {
+        let shape = |device: &str, rate: Option<f64>| match rate {
+            Some(rate) => run(&format!(
+                "tc qdisc replace dev {device} root tbf rate {} burst {} latency {LATENCY}",
+                bits(rate),
+                burst_bytes(rate)
+            )),
+            None => {
+                // There may be no limit to take back.
+                let _ = run(&format!("tc qdisc delete dev {device} root"));
+                Ok(())
+            }
+        };
+        self.within(|| shape(DEVICE, rate.map(|it| it.up)))??;
+        shape(&self.port, rate.map(|it| it.down))
+    }
+}
+
+/// Ten milliseconds' worth, and at least a few packets: less slows fast links down, more lets
+/// slow ones burst.
+pub(super) fn burst_bytes(rate: f64) -> u64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rate is at most 40 gbit"
+    )]
+    let bytes = (rate / 8.0 / 100.0) as u64;
+    bytes.max(16 * 1024)
+}
+
+/// The host's end of its cable.
+pub(super) const DEVICE: &str = "eth0";
+/// How long a packet may wait for its turn before it is dropped, as in a router.
+const LATENCY: &str = "200ms";
