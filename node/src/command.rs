@@ -17,6 +17,7 @@ pub(crate) mod sample;
 mod session;
 pub(crate) mod steward;
 pub(crate) mod train;
+mod trained;
 
 use std::io::Write;
 

@@ -15,6 +15,7 @@ mod clock;
 mod contents;
 mod errands;
 mod execute;
+mod health;
 mod part;
 mod revival;
 mod saving;
@@ -42,6 +43,7 @@ use clock::Clock;
 use contents::Serving;
 use errands::Errands;
 use execute::Write;
+use health::Health;
 use part::{Done, Part};
 use saving::Saving;
 
@@ -87,12 +89,14 @@ pub struct Driver {
     errands: Option<Errands>,
     saving: Saving,
     training: Training,
-    /// Payloads that could not be read back and are checked again once they are fetched.
-    rechecks: BTreeMap<ContentId, FragmentId>,
+    /// Payloads that could not be read back and are fetched; those with a fragment had not been
+    /// checked for it yet.
+    rechecks: BTreeMap<ContentId, Option<FragmentId>>,
     /// When they were asked for last.
     rechecked: Instant,
     /// Own payloads that an adoption may ask for.
     own: BTreeMap<ContentId, Arc<[u8]>>,
+    health: Health,
     quiet: bool,
     /// Whether a direct way through the routers was found to anybody.
     hole_punched: bool,
@@ -212,6 +216,9 @@ impl Driver {
             }
             NetEvent::Notice(notice) => {
                 self.hole_punched |= matches!(notice, Notice::HolePunched(_));
+                if let Notice::Broken(content) = &notice {
+                    self.broken(*content);
+                }
                 self.observer.event(Event::Network { notice: notice.to_string() });
             }
         }
@@ -280,6 +287,7 @@ impl Driver {
     }
 
     fn tick(&mut self) {
+        self.look_after_health();
         self.retry();
         self.training.mark();
         self.evaluate_if_due();

@@ -168,17 +168,20 @@ impl Fetcher {
         outcome: FetchOutcome,
         now: Time,
     ) -> Ended {
+        if outcome == FetchOutcome::Stored {
+            // Whoever it came from, and whoever is being asked: it is here.
+            let Some(since) = self.wants.get(content).map(|want| want.since) else {
+                return Ended::Unknown;
+            };
+            self.cancel(content);
+            self.idle_until = now;
+            return Ended::Stored(now.since(since));
+        }
         let Some(want) = self.wants.get_mut(content).filter(|want| want.asked == Some(from)) else {
             return Ended::Unknown;
         };
         want.asked = None;
         self.idle_until = now;
-        if outcome == FetchOutcome::Stored {
-            let took = now.since(want.since);
-            self.wants.remove(content);
-            self.release(from);
-            return Ended::Stored(took);
-        }
         self.idle.insert(want.turn, *content);
         want.attempts += 1;
         want.due = now.after(back_off(want.attempts, want.holders.len()));
@@ -347,6 +350,19 @@ mod tests {
         assert_eq!(ends.last(), Some(&Ended::Withheld));
         assert_eq!(ends.iter().filter(|end| **end == Ended::Withheld).count(), 1);
         assert!(now > Time(10_000));
+    }
+
+    #[test]
+    fn what_is_here_is_here_whoever_it_came_from() {
+        let (mut fetcher, mut rng) = (Fetcher::default(), Rng::new(3));
+        fetcher.want(content(0), 100, node(1), Time(0));
+        assert_eq!(fetcher.poll(Time(0), Vec::new, &mut rng)[0].from, node(1));
+        let late = fetcher.ended(&content(0), node(2), FetchOutcome::Unreachable, Time(4));
+        assert_eq!((late, fetcher.in_flight()), (Ended::Unknown, 1));
+        let ended = fetcher.ended(&content(0), node(2), FetchOutcome::Stored, Time(5));
+        assert_eq!((ended, fetcher.in_flight(), fetcher.len()), (Ended::Stored(Span(5)), 0, 0));
+        let ended = fetcher.ended(&content(0), node(1), FetchOutcome::Stored, Time(6));
+        assert_eq!(ended, Ended::Unknown);
     }
 
     #[test]

@@ -56,7 +56,7 @@ impl Engine {
     }
 
     /// Caught-up peers whose stable history of a fragment we do not have: we are behind, or
-    /// they differ.
+    /// they differ, or we lost what it is made of.
     pub(super) fn ahead_of(&self, fragment: FragmentId) -> Vec<NodeId> {
         let course = &self.courses[fragment.index()];
         self.speakers()
@@ -64,7 +64,10 @@ impl Engine {
                 peer.standing == Standing::CaughtUp
                     && peer.entry(fragment).is_some_and(|entry| {
                         entry.base >= course.chain.root()
-                            && course.trail_at(entry.base).map(|trail| trail.short())
+                            && course
+                                .chain
+                                .trail_with(course.foldable(), entry.base)
+                                .map(|trail| trail.short())
                                 != Some(entry.base_trail)
                     })
             })

@@ -25,7 +25,7 @@ pub(super) struct Course {
     /// The cuts changed since the head was materialised.
     pub(super) dirty: bool,
     /// A payload of the ledger that this node lost; nothing can be folded without it.
-    pub(super) lost: Option<ContentId>,
+    pub(super) lost: Option<Lost>,
     /// What the driver is doing for this fragment; one thing at a time.
     pub(super) job: Option<Job>,
     /// Something happened that may close, open, capture, fold or settle.
@@ -70,6 +70,14 @@ pub(super) struct Head {
     pub(super) version: Version,
     pub(super) trail: Trail,
     pub(super) digest: ContentId,
+}
+
+/// A payload that this node had and has no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lost {
+    pub(super) payload: ContentId,
+    /// The round that needs it.
+    pub(super) round: Version,
 }
 
 /// Work the driver does for a fragment.
@@ -191,6 +199,14 @@ impl Course {
     /// The trail at `version`, stable or only closed.
     pub(super) fn trail_at(&self, version: Version) -> Option<Trail> {
         self.chain.trail_with(&self.trails, version)
+    }
+
+    /// Trails at the versions above the base that this node can fold: all of them, unless it lost
+    /// a payload.
+    pub(super) fn foldable(&self) -> &[Trail] {
+        let below = |lost: Lost| lost.round.saturating_sub(self.chain.base() + 1) as usize;
+        let count = self.lost.map_or(self.trails.len(), below);
+        &self.trails[..count.min(self.trails.len())]
     }
 
     /// Where own tokens are; `in_cut` tells whether a closed round's cut holds a contribution.

@@ -256,7 +256,9 @@ impl super::course::Course {
         let mark = version.saturating_sub(FRONTIER_MARK_ROUNDS).max(self.chain.base());
         // While a late contribution is being folded the trail has moved on from the head; then
         // only the base is certain.
-        let settled = self.trail_at(version) == Some(self.head.trail);
+        // After a loss peers must keep what we lack until we have it.
+        let settled = self.trail_at(version) == Some(self.head.trail)
+            && self.lost.is_none_or(|lost| version < lost.round);
         let (version, mark) =
             if settled { (version, mark) } else { (self.chain.base(), self.chain.base()) };
         let trail = |at| self.trail_at(at).unwrap_or(self.chain.base_trail()).short();

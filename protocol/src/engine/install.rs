@@ -112,7 +112,7 @@ impl Engine {
             course.histories.iter().map(|(node, chain)| (*node, chain)).collect();
         let mut choice = divergence::choose(&Claims {
             own: &course.chain,
-            own_trails: &course.trails,
+            own_trails: course.foldable(),
             peers: &peers,
             live: self.heard_count(),
             donors: self.speakers().filter(|(_, peer)| peer.standing == Standing::CaughtUp).count(),

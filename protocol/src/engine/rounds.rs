@@ -1,7 +1,7 @@
 //! Rounds: opening, answering, closing; captures that become contributions; the fold.
 
 use crate::contribution::{Admitted, Header};
-use crate::engine::course::{Capture, Job, Own, Return};
+use crate::engine::course::{Capture, Job, Lost, Own, Return};
 use crate::engine::{Engine, Output, Record, Report};
 use crate::fault::Fault;
 use crate::frontier::Standing;
@@ -238,7 +238,8 @@ impl Engine {
         self.hurry_heartbeat();
     }
 
-    /// A payload is gone: fetch it again, then do again what failed.
+    /// A payload is gone: fetch it again, then do again what failed. Peers that have made its
+    /// round stable may have it no more; then they are ahead, and we take their state.
     pub(super) fn failed(&mut self, fragment: FragmentId, missing: ContentId) {
         let Some(course) = self.courses.get_mut(fragment.index()) else { return };
         if !matches!(course.job, Some(Job::Materialise { .. } | Job::Stabilise { .. })) {
@@ -253,7 +254,8 @@ impl Engine {
             .map(|admitted| *admitted.header())
             .find(|header| header.payload == missing);
         if let Some(header) = header {
-            self.courses[fragment.index()].lost = Some(missing);
+            let round = header.round;
+            self.courses[fragment.index()].lost = Some(Lost { payload: missing, round });
             let holders: Vec<NodeId> = self.peers.reachable().copied().collect();
             for holder in holders.into_iter().chain([header.author]) {
                 if holder != self.me {
@@ -266,7 +268,7 @@ impl Engine {
     /// A payload that had been lost is here again.
     pub(super) fn found(&mut self, content: ContentId) {
         for course in &mut self.courses {
-            if course.lost == Some(content) {
+            if course.lost.is_some_and(|lost| lost.payload == content) {
                 course.lost = None;
                 course.awake = true;
             }

@@ -25,9 +25,11 @@ impl Engine {
         if !installing {
             while self.try_close(fragment) {}
         }
-        if self.courses[index].job.is_none() && self.courses[index].lost.is_none() {
+        if self.courses[index].job.is_none() {
             if self.courses[index].installing.as_ref().is_some_and(|it| it.stored) {
                 self.install(fragment);
+            } else if self.courses[index].lost.is_some() {
+                // Waits for the payload, or for a snapshot.
             } else if self.courses[index].dirty {
                 self.materialise(fragment);
             } else {
