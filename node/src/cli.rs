@@ -81,6 +81,17 @@ pub(crate) struct IslandOptions {
     pub(crate) threads: Option<usize>,
 }
 
+/// A run of this node instead of a lone island: its newest stable outer state.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct RunChoice {
+    /// A run: its name, the first digits of its id, or its folder.
+    #[arg(long, conflicts_with = "dir")]
+    pub(crate) run: Option<String>,
+    /// The node's folder; without --run its only run.
+    #[arg(long, conflicts_with = "dir")]
+    pub(crate) home: Option<PathBuf>,
+}
+
 /// Text to read.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Text {
@@ -156,6 +167,8 @@ pub(crate) struct EvalOptions {
     #[command(flatten)]
     pub(crate) island: IslandOptions,
     #[command(flatten)]
+    pub(crate) choice: RunChoice,
+    #[command(flatten)]
     pub(crate) text: Text,
     /// Print one JSON object.
     #[arg(long)]
@@ -166,6 +179,8 @@ pub(crate) struct EvalOptions {
 pub(crate) struct SampleOptions {
     #[command(flatten)]
     pub(crate) island: IslandOptions,
+    #[command(flatten)]
+    pub(crate) choice: RunChoice,
     /// What the text begins with.
     #[arg(long, default_value = "")]
     pub(crate) prompt: String,
@@ -188,6 +203,8 @@ pub(crate) struct ExportOptions {
     /// The island's folder.
     #[arg(long, default_value = "atoll-train")]
     pub(crate) dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) choice: RunChoice,
     /// The folder to make.
     pub(crate) to: PathBuf,
 }

@@ -18,6 +18,7 @@ pub(crate) mod sample;
 mod session;
 pub(crate) mod steward;
 pub(crate) mod train;
+mod trained;
 
 use std::io::Write;
 

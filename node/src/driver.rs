@@ -15,6 +15,7 @@ mod clock;
 mod contents;
 mod errands;
 mod execute;
+mod health;
 mod network;
 mod part;
 mod revival;
@@ -36,13 +37,14 @@ use tokio::sync::mpsc;
 use tokio::time::{Interval, sleep_until};
 
 use crate::island::host::{Host, Told};
-use crate::net::{NetEvent, NetHandle};
+use crate::net::{NetEvent, NetHandle, Notice};
 use crate::observe::{self, Answer, Event, Observer, Refusal, Request};
 use crate::store::Store;
 use clock::Clock;
 use contents::Serving;
 use errands::Errands;
 use execute::Write;
+use health::Health;
 use part::{Done, Part};
 use saving::Saving;
 
@@ -89,12 +91,14 @@ pub struct Driver {
     errands: Option<Errands>,
     saving: Saving,
     training: Training,
-    /// Payloads that could not be read back and are checked again once they are fetched.
-    rechecks: BTreeMap<ContentId, FragmentId>,
+    /// Payloads that could not be read back and are fetched; those with a fragment had not been
+    /// checked for it yet.
+    rechecks: BTreeMap<ContentId, Option<FragmentId>>,
     /// When they were asked for last.
     rechecked: Instant,
     /// Own payloads that an adoption may ask for.
     own: BTreeMap<ContentId, Arc<[u8]>>,
+    health: Health,
     quiet: bool,
     /// Whether people were told that the clock is off.
     clock_told: bool,
@@ -213,6 +217,9 @@ impl Driver {
                 self.input(Input::Fetched { content, from, outcome });
             }
             NetEvent::Notice(notice) => {
+                if let Notice::Broken(content) = &notice {
+                    self.broken(*content);
+                }
                 self.observer.event(Event::Network { notice: notice.to_string() });
             }
         }
@@ -281,6 +288,7 @@ impl Driver {
     }
 
     fn tick(&mut self) {
+        self.look_after_health();
         self.retry();
         self.training.mark();
         self.evaluate_if_due();

@@ -27,7 +27,7 @@ mod repair;
 mod signed;
 mod tree;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -279,6 +279,12 @@ impl Store {
     pub fn base(&self, digest: &ContentId) -> Result<Option<Vec<u8>>, StoreError> {
         let Inner { bases, budget, incidents, .. } = &*self.inner;
         bases.read(digest, budget, incidents)
+    }
+
+    /// The newest base state of each fragment in a run's folder, verified; none for a fragment of
+    /// which no round was ever stable. Changes nothing, and so works beside a running node.
+    pub fn newest_bases(folder: &Path) -> Result<BTreeMap<FragmentId, Vec<u8>>, StoreError> {
+        bases::newest(&Folder::bases_in(folder))
     }
 
     /// Bytes used on the disk.

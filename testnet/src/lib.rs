@@ -6,6 +6,7 @@ pub mod cli;
 pub mod compare;
 pub mod goodput;
 pub mod lesson;
+mod links;
 pub mod plan;
 pub mod planted;
 pub mod report;

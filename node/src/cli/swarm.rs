@@ -17,6 +17,9 @@ pub(crate) struct NewOptions {
     /// A genesis in TOML, for everything that --model leaves at its default.
     #[arg(long)]
     pub(crate) genesis: Option<PathBuf>,
+    /// A Hugging Face tokenizer.json, which joiners get from the run's nodes [default: bytes].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tokenizer: Option<PathBuf>,
     /// Seed of the initial parameters and of the generated corpus.
     #[arg(long)]
     pub(crate) seed: Option<u64>,

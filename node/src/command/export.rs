@@ -4,16 +4,16 @@ use atoll_node::island::device::DeviceChoice;
 use atoll_node::island::hugging_face::{self, ExportTokenizer};
 
 use super::failure::Failure;
-use super::folder::{BYTE, Folder};
-use super::island;
+use super::folder::BYTE;
+use super::trained::Trained;
 use crate::cli::{ExportOptions, IslandOptions};
 
 /// Writes the folder.
 pub(crate) fn run(options: &ExportOptions) -> Result<(), Failure> {
-    let folder = Folder::new(&options.dir);
     let dir = options.dir.clone();
     let island_options = IslandOptions { dir, device: DeviceChoice::Cpu, threads: Some(1) };
-    let learner = island::trained(&folder, &island_options, None, None)?;
+    let trained = Trained::open(&island_options, &options.choice, None, None)?;
+    let Trained { folder, learner, .. } = &trained;
     let genesis = learner.genesis();
     let files = folder.tokenizer_files();
     let tokenizer = if genesis.data.tokenizer == BYTE {
@@ -24,10 +24,10 @@ pub(crate) fn run(options: &ExportOptions) -> Result<(), Failure> {
     let parameters = learner.parameters()?;
     hugging_face::export(&options.to, &genesis.model, learner.layout(), &parameters, tokenizer)?;
     eprintln!(
-        "{}: {} parameters after {} steps, for transformers' LlamaForCausalLM",
+        "{}: {} parameters {}, for transformers' LlamaForCausalLM",
         options.to.display(),
         parameters.len(),
-        learner.steps()
+        trained.age()
     );
     Ok(())
 }

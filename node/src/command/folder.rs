@@ -82,6 +82,12 @@ impl Folder {
         Ok(files.tokenizer()?)
     }
 
+    /// The bytes that a genesis names a tokenizer by.
+    pub(crate) fn tokenizer_json(&self) -> Result<Vec<u8>, Failure> {
+        let path = self.root.join(TOKENIZER);
+        fs::read(&path).map_err(Failure::file(&path))
+    }
+
     /// The tokenizer's files, as far as the run has them.
     pub(crate) fn tokenizer_files(&self) -> Vec<PathBuf> {
         let paths = [TOKENIZER, TOKENIZER_CONFIG].map(|name| self.root.join(name));

@@ -35,7 +35,7 @@ impl Home {
     /// The run of this name, of an id that begins like this, or in this folder; without a name
     /// the only one there is.
     pub(crate) fn find(&self, wanted: Option<&str>) -> Result<RunFolder, Failure> {
-        if let Some(path) = wanted.map(Path::new).filter(|path| path.join(GENESIS).is_file()) {
+        if let Some(path) = wanted.map(Path::new).filter(|path| RunFolder::is_at(path)) {
             return RunFolder::open(path);
         }
         let mut runs = self.runs()?;
@@ -71,13 +71,18 @@ impl Home {
             Err(error) => return Err(Failure::file(&folder)(error)),
         };
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        paths.retain(|path| path.join(GENESIS).is_file());
+        paths.retain(|path| RunFolder::is_at(path));
         paths.sort();
         paths.iter().map(|path| RunFolder::open(path)).collect()
     }
 }
 
 impl RunFolder {
+    /// Whether this is the folder of a run.
+    pub(crate) fn is_at(path: &Path) -> bool {
+        path.join(GENESIS).is_file()
+    }
+
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let file = path.join(GENESIS);
         let bytes = fs::read(&file).map_err(Failure::file(&file))?;

@@ -91,25 +91,5 @@ pub(super) fn with_parameters(
     Ok(Learner::new(genesis, &ALONE, dataset, &choices, parameters)?)
 }
 
-/// The trained island of a folder, reading `data` instead of what it was trained on if given.
-pub(super) fn trained(
-    folder: &Folder,
-    options: &IslandOptions,
-    data: Option<&str>,
-    field: Option<&str>,
-) -> Result<Learner, Failure> {
-    let (genesis, settings) = folder.open()?;
-    let field = if data.is_some() { field } else { settings.field.as_deref() };
-    let tokenizer = folder.tokenizer(&genesis)?;
-    let dataset = dataset(folder, &genesis, tokenizer, data.unwrap_or(&settings.data), field)?;
-    let mut learner = fresh(&genesis, &settings, options, &dataset)?;
-    let checkpoint = folder.checkpoint().ok_or_else(|| {
-        Failure::new(format!("{}: the island has no checkpoint yet", options.dir.display()))
-            .hint("train it first: `atoll train`")
-    })?;
-    learner.restore_without_position(&checkpoint)?;
-    Ok(learner)
-}
-
 /// The name of an island that has no peers.
 const ALONE: NodeId = NodeId([0; 32]);

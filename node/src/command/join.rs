@@ -1,23 +1,29 @@
 //! `atoll join`: from a ticket to a node that contributes.
 
-use std::io;
+mod parcel;
+
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_node::config::Config;
 use atoll_node::identity::Identity;
-use atoll_node::net::{self, Contents, Incoming, NetConfig, Stored};
+use atoll_node::island::data::tokenizer::TOKENIZER;
+use atoll_node::net::{self, NetConfig, NetEvent, NetHandle};
 use atoll_node::store::Store;
 use atoll_node::ticket::Ticket;
 use atoll_protocol::crypto::content_id;
 use atoll_protocol::engine::Record;
+use atoll_protocol::fetch::FetchOutcome;
 use atoll_protocol::genesis::Genesis;
-use atoll_protocol::id::ContentId;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
 
 use super::failure::Failure;
 use super::home::{Home, RunFolder};
 use super::run::{runtime, take_part};
 use crate::cli::swarm::JoinOptions;
+pub(super) use parcel::Parcel;
 
 pub(crate) fn run(options: &JoinOptions) -> Result<(), Failure> {
     let ticket: Ticket = options.ticket.parse()?;
@@ -33,7 +39,7 @@ pub(crate) fn run(options: &JoinOptions) -> Result<(), Failure> {
         RunFolder::open(&path)?
     } else {
         eprintln!("1/4 ticket   run {} ({})", ticket.name, ticket.run.short());
-        let genesis = fetch_genesis(&config, &identity, &ticket)?;
+        let Fetched { genesis, tokenizer } = fetch(&config, &identity, &ticket, &path)?;
         let parameters = genesis.fragment_map().elements();
         eprintln!(
             "2/4 genesis  {parameters} parameters in {} fragments, hash checked",
@@ -41,6 +47,10 @@ pub(crate) fn run(options: &JoinOptions) -> Result<(), Failure> {
         );
         preflight(&config, &genesis, &path)?;
         drop(Store::create(&path, &genesis)?);
+        if let Some(bytes) = tokenizer {
+            let file = path.join(TOKENIZER);
+            std::fs::write(&file, bytes).map_err(Failure::file(&file))?;
+        }
         RunFolder::open(&path)?
     };
     keep(&folder, &identity, &ticket)?;
@@ -56,11 +66,19 @@ fn keep(folder: &RunFolder, identity: &Identity, ticket: &Ticket) -> Result<(), 
     Ok(())
 }
 
-fn fetch_genesis(
+/// What a newcomer gets from the run's nodes before it is one.
+struct Fetched {
+    genesis: Genesis,
+    /// The run's tokenizer.json, unless it has none or it lies in the folder already.
+    tokenizer: Option<Vec<u8>>,
+}
+
+fn fetch(
     config: &Config,
     identity: &Identity,
     ticket: &Ticket,
-) -> Result<Genesis, Failure> {
+    path: &Path,
+) -> Result<Fetched, Failure> {
     let settings = NetConfig {
         key: identity.key(),
         run: ticket.run,
@@ -77,22 +95,80 @@ fn fetch_genesis(
         clock: std::time::SystemTime::now,
     };
     let runtime = runtime()?;
-    let bytes = runtime.block_on(async {
-        let (net, mut events) = net::start(settings, Arc::new(Nothing))?;
-        let drain = tokio::spawn(async move { while events.recv().await.is_some() {} });
-        let good = |bytes: &[u8]| content_id(bytes).0 == ticket.run.0;
-        let bytes = net.genesis(GENESIS_WITHIN, good).await;
+    let fetched = runtime.block_on(async {
+        let parcel = Parcel::default();
+        let (net, mut events) = net::start(settings, Arc::new(parcel.clone()))?;
+        let genesis = fetch_genesis(&net, &mut events, ticket).await;
+        let fetched = match genesis {
+            Ok(genesis) => fetch_tokenizer(&net, &mut events, &parcel, &genesis, path)
+                .await
+                .map(|tokenizer| Fetched { genesis, tokenizer }),
+            Err(error) => Err(error),
+        };
         net.leave().await;
-        drain.abort();
-        bytes.map_err(|error| {
-            Failure::new(format!("no peer of run {} gave its genesis: {error}", ticket.name)).hint(
-                "is anybody running it, and can this machine reach the addresses of the ticket? \
-                 `atoll doctor` looks closer",
-            )
-        })
+        fetched
     });
     runtime.shutdown_background();
-    Ok(Genesis::from_bytes(&bytes?)?)
+    fetched
+}
+
+async fn fetch_genesis(
+    net: &NetHandle,
+    events: &mut mpsc::Receiver<NetEvent>,
+    ticket: &Ticket,
+) -> Result<Genesis, Failure> {
+    let good = |bytes: &[u8]| content_id(bytes).0 == ticket.run.0;
+    let fetching = net.genesis(GENESIS_WITHIN, good);
+    let drain = async { while events.recv().await.is_some() {} };
+    let bytes = tokio::select! {
+        bytes = fetching => bytes,
+        () = drain => unreachable!("the network runs as long as its handle is there"),
+    };
+    let bytes = bytes.map_err(|error| {
+        Failure::new(format!("no peer of run {} gave its genesis: {error}", ticket.name)).hint(
+            "is anybody running it, and can this machine reach the addresses of the ticket? \
+             `atoll doctor` looks closer",
+        )
+    })?;
+    Ok(Genesis::from_bytes(&bytes)?)
+}
+
+/// Asks one peer after another for the tokenizer that the genesis names.
+async fn fetch_tokenizer(
+    net: &NetHandle,
+    events: &mut mpsc::Receiver<NetEvent>,
+    parcel: &Parcel,
+    genesis: &Genesis,
+    path: &Path,
+) -> Result<Option<Vec<u8>>, Failure> {
+    let Some(content) = genesis.data.tokenizer_content else { return Ok(None) };
+    let file = path.join(TOKENIZER);
+    if std::fs::read(&file).is_ok_and(|bytes| content_id(&bytes) == content) {
+        return Ok(None);
+    }
+    let until = Instant::now() + TOKENIZER_WITHIN;
+    while Instant::now() < until {
+        for peer in net.peers() {
+            net.fetch(content, peer.node, Vec::new(), TOKENIZER_BYTES_MAX);
+            let ended = async {
+                loop {
+                    match events.recv().await {
+                        Some(NetEvent::Fetched { outcome, .. }) => return outcome,
+                        Some(_) => {}
+                        None => return FetchOutcome::Unreachable,
+                    }
+                }
+            };
+            if timeout_at(until, ended).await == Ok(FetchOutcome::Stored) {
+                return Ok(parcel.take());
+            }
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    Err(Failure::new(format!("no peer gave the run's tokenizer, {content}")).hint(&format!(
+        "get the run's tokenizer.json from somebody who takes part, put it at {} and join again",
+        file.display()
+    )))
 }
 
 /// Says what taking part needs, and refuses what cannot work before anything is written.
@@ -115,18 +191,10 @@ fn preflight(config: &Config, genesis: &Genesis, path: &std::path::Path) -> Resu
     Ok(())
 }
 
-/// A newcomer has nothing to give.
-pub(super) struct Nothing;
-
-impl Contents for Nothing {
-    fn open(&self, _: &ContentId) -> Option<Arc<dyn Stored>> {
-        None
-    }
-
-    fn receive(&self, _: &ContentId) -> io::Result<Box<dyn Incoming>> {
-        Err(io::Error::from(io::ErrorKind::Unsupported))
-    }
-}
-
 /// How long to look for somebody who has the genesis.
 const GENESIS_WITHIN: Duration = Duration::from_secs(60);
+/// How long to look for somebody who has the tokenizer.
+const TOKENIZER_WITHIN: Duration = Duration::from_secs(120);
+/// The largest vocabularies take a tenth of it.
+const TOKENIZER_BYTES_MAX: u64 = 256 << 20;
+const LOOK_EVERY: Duration = Duration::from_millis(500);

@@ -1,9 +1,11 @@
 //! `atoll new`: a run's genesis, its folder on this machine, and a ticket to it.
 
 use std::fs;
+use std::path::Path;
 
 use atoll_node::config::Config;
 use atoll_node::identity::Identity;
+use atoll_node::island::data::{GENERATED, TokenizerFiles};
 use atoll_node::store::Store;
 use atoll_node::ticket::Ticket;
 use atoll_protocol::genesis::{Genesis, Model, PRESETS, RosterPolicy};
@@ -11,12 +13,14 @@ use atoll_protocol::id::NodeId;
 
 use super::failure::Failure;
 use super::home::{Home, RunFolder};
+use super::island;
 use crate::cli::swarm::{NewOptions, RosterChoice};
 
 pub(crate) fn run(options: &NewOptions) -> Result<(), Failure> {
     let config = Config::load(options.config.clone())?;
     let identity = Identity::load_or_create(&config.home)?;
-    let genesis = genesis(options, identity.node())?;
+    let tokenizer = options.tokenizer.as_deref().map(tokenizer).transpose()?;
+    let genesis = genesis(options, tokenizer.as_ref(), identity.node())?;
     let path = Home::new(&config.home).folder(&genesis.run_id());
     if path.join("genesis.bin").exists() {
         return Err(Failure::new(format!("{}: this very run is here already", path.display()))
@@ -31,13 +35,29 @@ pub(crate) fn run(options: &NewOptions) -> Result<(), Failure> {
     };
     let text = ticket.encode()?;
     drop(Store::create(&path, &genesis)?);
+    if let Some(files) = &tokenizer {
+        files.write(&path)?;
+    }
     let folder = RunFolder::open(&path)?;
     folder.keep_ticket(&ticket)?;
     tell(&folder, &identity, &text, &config);
     Ok(())
 }
 
-fn genesis(options: &NewOptions, own: NodeId) -> Result<Genesis, Failure> {
+/// A tokenizer for a run: without the config beside it, which the genesis does not name and
+/// joiners would not have.
+fn tokenizer(file: &Path) -> Result<TokenizerFiles, Failure> {
+    let files = TokenizerFiles { config: None, ..TokenizerFiles::read(file)? };
+    // What is wrong with it shows before anything is written.
+    files.tokenizer()?;
+    Ok(files)
+}
+
+fn genesis(
+    options: &NewOptions,
+    tokenizer: Option<&TokenizerFiles>,
+    own: NodeId,
+) -> Result<Genesis, Failure> {
     let mut genesis = match &options.genesis {
         Some(file) => {
             let text = fs::read_to_string(file).map_err(Failure::file(file))?;
@@ -65,6 +85,15 @@ fn genesis(options: &NewOptions, own: NodeId) -> Result<Genesis, Failure> {
     }
     if let Some(choice) = options.roster {
         genesis.roster = roster(choice, &options.members, own);
+    }
+    if let Some(files) = tokenizer {
+        files.check(&genesis.data)?;
+        let corpus = genesis.data.corpus.clone();
+        island::name_text(&mut genesis, GENERATED, Some(files));
+        genesis.data.corpus = corpus;
+    } else if let Some(content) = &genesis.data.tokenizer_content {
+        return Err(Failure::new(format!("the genesis names tokenizer {content}"))
+            .hint("give its file with --tokenizer"));
     }
     genesis.validate()?;
     Ok(genesis)

@@ -9,7 +9,7 @@ use atoll_node::driver::{Driver, Ending, Plan};
 use atoll_node::identity::Identity;
 use atoll_node::island::Island;
 use atoll_node::island::cpu::optimiser::settings::Settings as Optimiser;
-use atoll_node::island::host::Effort;
+use atoll_node::island::host::{Effort, be_nice};
 use atoll_node::island::layout::Layout;
 use atoll_node::island::learner::{Choices, Learner};
 use atoll_node::net::NetConfig;
@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 use super::failure::Failure;
 use super::folder::Folder;
 use super::home::{Home, RunFolder};
-use super::island;
+use super::island::dataset;
 use crate::cli::swarm::{RunOptions, SwarmOptions};
 
 pub(crate) fn run(options: &RunOptions) -> Result<(), Failure> {
@@ -57,7 +57,7 @@ pub(super) fn take_part(
     let island = if options.watch_only {
         None
     } else {
-        Some(learner(config, &folder.genesis, identity.node(), &store)?)
+        Some(island(config, &folder.genesis, identity.node(), &store)?)
     };
     let runtime = runtime()?;
     let outcome = runtime.block_on(async {
@@ -68,6 +68,7 @@ pub(super) fn take_part(
             store,
             island,
             effort,
+            nice: config.nice,
             evaluate_every: Duration::from_secs_f64(options.evaluate_every.clamp(0.5, 86_400.0)),
             observer: observer.clone(),
             requests,
@@ -139,7 +140,9 @@ fn explain(ending: Ending) -> Result<(), Failure> {
 
 /// Opens the store. A damaged database is put aside: the swarm has what was in it.
 fn open(folder: &Path, observer: &Observer) -> Result<Store, Failure> {
-    match Store::open(folder) {
+    // Also what is read only later: by then there would be no going back.
+    let opened = Store::open(folder).and_then(|store| store.records().map(|_| store));
+    match opened {
         Err(error @ StoreError::Corrupt { .. }) => {
             let kept = Store::repair(folder)?;
             let kept = kept.map(|path| format!(" and kept as {}", path.display()));
@@ -152,8 +155,26 @@ fn open(folder: &Path, observer: &Observer) -> Result<Store, Failure> {
     }
 }
 
+/// The island of this node, made by a thread that is as nice as it is to be: threads have that
+/// from the one that starts them.
+fn island(
+    config: &Config,
+    genesis: &Genesis,
+    node: NodeId,
+    store: &Store,
+) -> Result<Box<dyn Island>, Failure> {
+    std::thread::scope(|scope| {
+        let making = scope.spawn(|| {
+            let refused = |error| Failure::new(format!("--nice {}: {error}", config.nice));
+            be_nice(config.nice).map_err(refused)?;
+            learner(config, genesis, node, store)
+        });
+        making.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
 /// The island of this node, with the run's initial parameters.
-pub(super) fn learner(
+fn learner(
     config: &Config,
     genesis: &Genesis,
     node: NodeId,
@@ -162,7 +183,13 @@ pub(super) fn learner(
     let data = config.data.clone().unwrap_or_else(|| genesis.data.corpus.clone());
     let folder = Folder::new(store.folder());
     let tokenizer = folder.tokenizer(genesis)?;
-    let dataset = island::dataset(&folder, genesis, tokenizer, &data, config.field.as_deref())?;
+    if let Some(content) = &genesis.data.tokenizer_content
+        && !store.has(content)
+    {
+        // Joiners ask for it like for any other content.
+        store.put(&folder.tokenizer_json()?)?;
+    }
+    let dataset = dataset(&folder, genesis, tokenizer, &data, config.field.as_deref())?;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let choices = Choices {
         device: config.device.resolve()?,

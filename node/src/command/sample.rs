@@ -6,8 +6,7 @@ use atoll_node::island::sampler::Sampler;
 use atoll_protocol::rng::Rng;
 
 use super::failure::Failure;
-use super::folder::Folder;
-use super::island;
+use super::trained::Trained;
 use crate::cli::SampleOptions;
 
 /// Writes text to standard output as it comes.
@@ -15,8 +14,8 @@ pub(crate) fn run(options: &SampleOptions) -> Result<(), Failure> {
     if !options.temperature.is_finite() || options.temperature < 0.0 {
         return Err(Failure::new(format!("--temperature {}: 0 or more", options.temperature)));
     }
-    let folder = Folder::new(&options.island.dir);
-    let mut learner = island::trained(&folder, &options.island, None, None)?;
+    let trained = Trained::open(&options.island, &options.choice, None, None)?;
+    let Trained { folder, mut learner, .. } = trained;
     let tokenizer = folder.tokenizer(learner.genesis())?;
     let mut tokens: Vec<u32> = tokenizer.separator().into_iter().collect();
     tokenizer.encode(&options.prompt, &mut tokens)?;

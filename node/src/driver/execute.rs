@@ -9,7 +9,6 @@ use super::part::{self, Broken, Done, Folded, Job};
 use super::{Driver, Ending, Task};
 use crate::island::host::Errand;
 use crate::observe::Event;
-use crate::store::StoreError;
 
 /// A change of the store that holds back whatever follows it.
 #[derive(Clone, Debug)]
@@ -160,6 +159,7 @@ impl Driver {
                     }
                 }
             },
+            Done::Lost { content, base } => self.lost(content, base),
             Done::Folder { folder, reply } => self.folder_is_there(folder, reply),
             Done::Placed(placed) => self.placed(placed),
         }
@@ -168,7 +168,9 @@ impl Driver {
     fn folded(&mut self, fragment: FragmentId, outcome: Result<Folded, Broken>) {
         match outcome {
             Ok(folded) => {
-                self.input(folded.input);
+                if let Some(input) = folded.input {
+                    self.input(input);
+                }
                 self.serving.set(self.servable());
                 self.tell_swarm_tokens();
             }
@@ -191,7 +193,7 @@ impl Driver {
     /// not the author's fault, and to leave it out would leave this node with other bits.
     fn unreadable(&mut self, payload: ContentId, fragment: FragmentId, reason: &str) {
         self.observer.event(Event::Recovered { what: format!("{reason}: fetching it again") });
-        self.rechecks.insert(payload, fragment);
+        self.rechecks.insert(payload, Some(fragment));
     }
 
     /// Asks anyone for what could not be read back.
@@ -213,14 +215,11 @@ impl Driver {
         let Some(fragment) = self.rechecks.get(&content).copied() else { return false };
         if outcome == FetchOutcome::Stored {
             self.rechecks.remove(&content);
-            self.check(content, fragment);
+            if let Some(fragment) = fragment {
+                self.check(content, fragment);
+            }
         }
         true
-    }
-
-    /// The disk would not: says so, and it is tried again.
-    fn trouble(&mut self, error: &StoreError) {
-        self.warn(error.to_string(), error.hint().unwrap_or_default());
     }
 
     fn report(&mut self, report: Report) {

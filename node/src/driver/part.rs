@@ -43,6 +43,8 @@ pub(super) enum Job {
     Stabilise(Version),
     /// `Output::Install`.
     Install(ContentId),
+    /// The base's file was damaged: it is written again.
+    Keep,
 }
 
 /// What a blocking thread has done.
@@ -56,6 +58,8 @@ pub(super) enum Done {
     Stored { fragment: FragmentId, payload: Arc<[u8]>, outcome: Result<ContentId, StoreError> },
     /// The write that held the outputs back.
     Written(Result<(), StoreError>),
+    /// A damaged file was put aside: a base, or a payload that is still needed.
+    Lost { content: ContentId, base: bool },
     /// A folder for a checkpoint is there.
     Folder { folder: PathBuf, reply: SyncSender<Saved> },
     /// A checkpoint is in its place.
@@ -68,7 +72,8 @@ pub(super) type Checked = Result<Result<(), Fault>, String>;
 /// What came of a job.
 #[derive(Debug)]
 pub(super) struct Folded {
-    pub(super) input: Input,
+    /// What the engine waits for.
+    pub(super) input: Option<Input>,
     /// The parameters of the head, if they changed.
     head: Option<Arc<[f32]>>,
     /// A base that is on disk now.
@@ -125,6 +130,15 @@ impl Part {
         self.jobs.push_back(job);
     }
 
+    /// Writes the base again if `digest` is its digest; one before it is served no more.
+    pub(super) fn keep_again(&mut self, digest: ContentId) {
+        if self.bases.back() == Some(&digest) {
+            self.enqueue(Job::Keep);
+        } else {
+            self.bases.retain(|known| *known != digest);
+        }
+    }
+
     /// Starts the next job, unless one is under way.
     pub(super) fn work(&mut self, store: &Store, done: &mpsc::Sender<Done>) {
         if self.jobs.is_empty() {
@@ -169,6 +183,7 @@ fn run(fold: &mut Fold, shape: &Fragment, job: Job, store: &Store) -> Result<Fol
             let digest = fold.refold(&cuts, store, &Inline).map_err(broken)?;
             let version = fold.head().version();
             let input = Input::Materialised { fragment: shape.id, version, digest };
+            let input = Some(input);
             Ok(Folded { input, head: Some(fold.head().params().into()), base: None })
         }
         Job::Stabilise(version) => {
@@ -177,7 +192,14 @@ fn run(fold: &mut Fold, shape: &Fragment, job: Job, store: &Store) -> Result<Fol
                 return Err(Broken::Disk(Job::Stabilise(version), error.into()));
             }
             let input = Input::Stabilised { fragment: shape.id, version, digest };
-            Ok(Folded { input, head: None, base: Some(digest) })
+            Ok(Folded { input: Some(input), head: None, base: Some(digest) })
+        }
+        Job::Keep => {
+            let digest = fold.base().digest(&Inline);
+            if let Err(error) = store.put_base(digest, fold.base().bytes(), shape.id) {
+                return Err(Broken::Disk(Job::Keep, error.into()));
+            }
+            Ok(Folded { input: None, head: None, base: Some(digest) })
         }
         Job::Install(content) => install(fold, shape, content, store),
     }
@@ -189,7 +211,7 @@ fn install(
     content: ContentId,
     store: &Store,
 ) -> Result<Folded, Broken> {
-    let installed = |good| Input::Installed { fragment: shape.id, content, good };
+    let installed = |good| Some(Input::Installed { fragment: shape.id, content, good });
     let bytes = store.content(&content).ok().flatten();
     let state = bytes
         .filter(|bytes| content_id(bytes) == content)

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use super::clock::Clock;
 use super::contents::{Serving, Shelf};
 use super::errands::Errands;
+use super::health::Health;
 use super::revival::{Revival, Revived};
 use super::saving::Saving;
 use super::view::Training;
@@ -33,6 +34,8 @@ pub struct Plan {
     pub island: Option<Box<dyn Island>>,
     /// How much of the machine's time it takes.
     pub effort: Effort,
+    /// How readily it leaves the processor to others, from 0 to 19.
+    pub nice: i32,
     /// The shortest time between two measurements of the held-out loss.
     pub evaluate_every: Duration,
     /// Who watches.
@@ -68,7 +71,8 @@ impl Driver {
     /// Starts a node's tasks on the current runtime; [`Driver::run`] is the loop. Whatever is
     /// sent to what is returned beside it makes the node leave.
     pub fn start(plan: Plan) -> Result<(Self, mpsc::Sender<()>), StartError> {
-        let Plan { key, store, net, island, effort, evaluate_every, observer, requests } = plan;
+        let Plan { key, store, net, island, effort, nice, evaluate_every, observer, requests } =
+            plan;
         let genesis = Arc::new(store.genesis().clone());
         let clock = Clock::start();
         let revival = Revival { key: &key, genesis: &genesis, observer: &observer };
@@ -89,7 +93,7 @@ impl Driver {
                     Some(accounts) => accounts,
                     None => Accounts::new(island.as_mut(), &genesis)?,
                 };
-                let host = Host::start(&genesis, island, accounts, effort, told_in);
+                let host = Host::start(&genesis, island, accounts, effort, nice, told_in);
                 Some(Errands::new(host.map_err(StartError::Thread)?, parts.len()))
             }
         };
@@ -114,6 +118,7 @@ impl Driver {
             rechecks: BTreeMap::new(),
             rechecked: Instant::now(),
             own: BTreeMap::new(),
+            health: Health::new(),
             quiet: false,
             clock_told: false,
             leaving: None,

@@ -5,6 +5,7 @@
 
 mod backlog;
 mod checkpoint;
+mod nice;
 mod pace;
 
 use std::collections::VecDeque;
@@ -26,6 +27,7 @@ use super::{Island, IslandError};
 use backlog::Backlog;
 
 pub use checkpoint::{Checkpoint, Fragment};
+pub use nice::be_nice;
 pub use pace::{Effort, Pace};
 
 /// Something to do at the next step boundary, in order.
@@ -117,6 +119,7 @@ impl Host {
         island: Box<dyn Island>,
         accounts: Accounts,
         effort: Effort,
+        nice: i32,
         told: Sender<Told>,
     ) -> std::io::Result<Self> {
         let (errands, queue) = sync_channel(ERRANDS_MAX);
@@ -129,8 +132,12 @@ impl Host {
             backlog: Backlog::new(told),
             pace: pace.clone(),
         };
-        let thread =
-            std::thread::Builder::new().name("island".into()).spawn(move || worker.live())?;
+        let thread = std::thread::Builder::new().name("island".into()).spawn(move || {
+            if let Err(error) = be_nice(nice) {
+                tracing::warn!("training does not leave the processor to others: {error}");
+            }
+            worker.live();
+        })?;
         Ok(Self { errands, pace, thread: Some(thread) })
     }
 

@@ -19,7 +19,8 @@ pub(super) fn messages(protocol: StreamProtocol) -> Messages {
     Messages::with_codec(MessageCodec, [(protocol, ProtocolSupport::Full)], config)
 }
 
-/// The bytes of a message up to the end of the stream's writing half.
+/// A message behind its length. Without it, a stream that its sender gave up on would pass for a
+/// short message, and an honest peer for one that sends nonsense.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MessageCodec;
 
@@ -32,10 +33,17 @@ impl request_response::Codec for MessageCodec {
     where
         T: AsyncRead + Unpin + Send,
     {
-        let mut bytes = Vec::new();
-        io.take(MESSAGE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).await?;
-        if bytes.len() > MESSAGE_BYTES_MAX {
+        let mut length = [0; 4];
+        io.read_exact(&mut length).await?;
+        let length = u32::from_le_bytes(length);
+        if usize::try_from(length).map_err(io::Error::other)? > MESSAGE_BYTES_MAX {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "message too long"));
+        }
+        // Grows with what comes, whatever was promised.
+        let mut bytes = Vec::new();
+        io.take(u64::from(length)).read_to_end(&mut bytes).await?;
+        if bytes.len() as u64 != u64::from(length) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
         Ok(bytes)
     }
@@ -57,6 +65,8 @@ impl request_response::Codec for MessageCodec {
     where
         T: AsyncWrite + Unpin + Send,
     {
+        let length = u32::try_from(bytes.len()).map_err(io::Error::other)?;
+        io.write_all(&length.to_le_bytes()).await?;
         io.write_all(&bytes).await
     }
 
@@ -72,3 +82,43 @@ impl request_response::Codec for MessageCodec {
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Messages to and from one peer at once.
 const STREAMS_MAX: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+    use futures::io::Cursor;
+    use libp2p::request_response::Codec as _;
+
+    use super::*;
+
+    const NAME: StreamProtocol = StreamProtocol::new("/test");
+
+    fn written(message: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut io = Cursor::new(&mut bytes);
+        block_on(MessageCodec.write_request(&NAME, &mut io, message.to_vec())).unwrap();
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> io::Result<Vec<u8>> {
+        block_on(MessageCodec.read_request(&NAME, &mut Cursor::new(bytes)))
+    }
+
+    #[test]
+    fn a_message_that_was_cut_off_is_none() {
+        let bytes = written(b"a message");
+        assert_eq!(read(&bytes).unwrap(), b"a message");
+        assert_eq!(read(&written(b"")).unwrap(), b"");
+        for end in 0..bytes.len() {
+            let error = read(&bytes[..end]).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{end}");
+        }
+    }
+
+    #[test]
+    fn a_long_message_is_refused_before_it_is_read() {
+        let length = u32::try_from(MESSAGE_BYTES_MAX + 1).unwrap();
+        let error = read(&length.to_le_bytes()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+    }
+}

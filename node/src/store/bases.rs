@@ -1,9 +1,9 @@
 //! Base states: for each fragment the newest two, durable.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use atoll_protocol::crypto::content_id;
@@ -135,6 +135,37 @@ impl Bases {
     }
 }
 
+/// The newest base state in `folder` of each fragment, verified. Changes nothing, so it may be
+/// called while a node works there.
+pub(super) fn newest(folder: &Path) -> Result<BTreeMap<FragmentId, Vec<u8>>, StoreError> {
+    let mut tries = 0;
+    loop {
+        let names = file::list(folder)?.into_iter().filter_map(|(name, _)| Name::parse(&name));
+        let names: BTreeSet<Name> = names.collect();
+        let mut found = BTreeMap::new();
+        for name in names.iter().rev() {
+            let path = folder.join(name.to_string());
+            if !found.contains_key(&name.fragment)
+                && let Some(bytes) = file::read(&path)?
+                && content_id(&bytes) == name.digest
+            {
+                found.insert(name.fragment, bytes);
+            }
+        }
+        let lost = names.iter().find(|name| !found.contains_key(&name.fragment));
+        tries += 1;
+        match lost {
+            None => return Ok(found),
+            // The node may have replaced them meanwhile.
+            Some(_) if tries < LOOKS_MAX => {}
+            Some(name) => {
+                let path = folder.join(name.to_string());
+                return Err(StoreError::corrupt(&path, "the base state", "its hash is wrong"));
+            }
+        }
+    }
+}
+
 impl Name {
     fn parse(text: &str) -> Option<Self> {
         let mut parts = text.splitn(3, '-');
@@ -154,3 +185,5 @@ impl std::fmt::Display for Name {
 
 /// Base states kept of each fragment: the one that records speak of and the one before or after.
 const KEPT: usize = 2;
+/// How often a folder is looked at in which a node works.
+const LOOKS_MAX: usize = 10;

@@ -113,7 +113,12 @@ impl Folder {
 
     /// Base states.
     pub(super) fn bases(&self) -> PathBuf {
-        self.root.join("bases")
+        Self::bases_in(&self.root)
+    }
+
+    /// Base states of a folder that nobody has claimed.
+    pub(super) fn bases_in(root: &Path) -> PathBuf {
+        root.join("bases")
     }
 
     /// Damaged files that nothing uses any more.

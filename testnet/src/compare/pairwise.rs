@@ -76,11 +76,11 @@ pub(super) fn learn(
 /// One exchange; returns its bytes: both send where they started and how far they came.
 fn average(pair: &mut [Walker], genesis: &Genesis) -> Result<u64> {
     let [one, other] = pair else { return Ok(0) };
-    let ends =
-        [parameters(one.island.as_mut(), genesis)?, parameters(other.island.as_mut(), genesis)?];
-    for index in 0..one.slow.len() {
+    let own = parameters(one.island.as_mut(), genesis)?;
+    let others = parameters(other.island.as_mut(), genesis)?;
+    for (index, ends) in own.iter().zip(&others).enumerate() {
         let starts = [one.slow[index], other.slow[index]];
-        let moved = ends[0][index] - starts[0] + ends[1][index] - starts[1];
+        let moved = ends.0 - starts[0] + ends.1 - starts[1];
         for (walker, start) in [&mut *one, &mut *other].into_iter().zip(starts) {
             let apart = (starts[0] + starts[1]) / 2.0 - start;
             let push = MOMENTUM * walker.push[index] + RATE * (moved / 2.0 + apart);

@@ -14,6 +14,8 @@ mod binary;
 mod bootstrap;
 #[path = "lab/cleaner.rs"]
 mod cleaner;
+#[path = "lab/disk.rs"]
+mod disk;
 #[path = "lab/door.rs"]
 mod door;
 #[path = "lab/host.rs"]
@@ -44,6 +46,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 pub(crate) use binary::binary;
 pub(crate) use bootstrap::Bootstrap;
+pub(crate) use disk::Disk;
 pub(crate) use host::Host;
 pub(crate) use nat::Nat;
 pub(crate) use node::Node;

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use super::machine::split;
 use super::{Findings, Subject};
 use crate::command::failure::Failure;
-use crate::command::join::Nothing;
+use crate::command::join::Parcel;
 use crate::command::run::{merged, runtime};
 
 /// Looks at the run's folder, and at its network for at most `wait` seconds.
@@ -44,7 +44,7 @@ pub(super) fn look(
     let runtime = runtime()?;
     let run = settings.run;
     let (status, fetched) = runtime.block_on(async {
-        let (net, mut events) = net::start(settings, Arc::new(Nothing))?;
+        let (net, mut events) = net::start(settings, Arc::new(Parcel::default()))?;
         let drain = tokio::spawn(async move { while events.recv().await.is_some() {} });
         let seen = match &findings.genesis {
             Some(_) => (watch(&net, wait).await, None),

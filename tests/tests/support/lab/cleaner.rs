@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::patience::wait_for;
 
 /// Waits until its input ends, which is when it is told to or this process is gone, and then
-/// removes every namespace with the prefix and every process in them.
+/// removes every namespace with the prefix, every process in them and the lab's disks.
 pub(super) struct Cleaner {
     child: Child,
 }
@@ -80,6 +80,12 @@ const NAMESPACES: &str = "/run/netns";
 const SCRIPT: &str = r#"
 trap '' HUP INT TERM
 cat > /dev/null
+# Disks of nodes are mounted below the folder of a lab, whose name ends like the prefix.
+while read -r _ place kind _; do
+    case "$kind:$place" in
+        tmpfs:*/lab/*-"${1#atl}"/* | tmpfs:*/lab/*-"${1#atl}"-*/*) umount -l "$place" ;;
+    esac
+done < /proc/mounts
 for turn in 1 2 3 4 5 6 7 8 9 10; do
     left=0
     for file in /run/netns/"$1"-*; do

@@ -21,4 +21,4 @@ fn is_there(tool: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(tool).is_file())
 }
 
-const TOOLS: [&str; 6] = ["ip", "tc", "iptables", "ip6tables", "sh", "timeout"];
+const TOOLS: [&str; 8] = ["ip", "tc", "iptables", "ip6tables", "sh", "timeout", "mount", "umount"];

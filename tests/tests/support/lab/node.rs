@@ -94,6 +94,11 @@ impl Node {
         self.door()?.get(&self.host, "/status").map(Status)
     }
 
+    /// What its engine holds of a topic, such as `rounds` or `evidence`.
+    pub(crate) fn inspect(&self, topic: &str) -> Result<Value, String> {
+        self.door()?.get(&self.host, &format!("/inspect?topic={topic}"))
+    }
+
     /// Looks at its status until `holds`, and returns it.
     pub(crate) fn wait_until(
         &self,
