@@ -122,3 +122,23 @@ fn a_snapshot_that_takes_longer_than_a_few_heartbeats_still_arrives() {
     assert!(room.nodes[3].reports.iter().any(installed));
     assert_eq!(room.nodes[3].engine.standing(), Standing::CaughtUp);
 }
+
+#[test]
+fn every_stable_contribution_has_a_receipt_of_all() {
+    let mut room = Room::new(genesis(), 4);
+    room.run(20_000);
+    for node in &room.nodes {
+        let stable = node.engine.status(FragmentId(0)).unwrap().base;
+        for number in 1..=stable {
+            let last = node.reports.iter().rev().find_map(|report| match report {
+                Report::Receipt { round, merged_by, of }
+                    if round.fragment == FragmentId(0) && round.number == number =>
+                {
+                    Some((*merged_by, *of))
+                }
+                _ => None,
+            });
+            assert!(last.is_none_or(|it| it == (3, 3)), "round {number}: {last:?}");
+        }
+    }
+}

@@ -83,6 +83,9 @@ impl Engine {
         course.recover(&entry.cut);
         course.chain.push(entry.clone());
         let settled = course.tokens.settled;
+        if merged.is_some() {
+            self.last_receipt(RoundId { fragment, number: version });
+        }
         // The cut may have changed while the driver folded; then what follows is folded again.
         self.cut_changed(fragment);
         self.outbox.push(Output::Persist(Record::Stable { fragment, entry, settled }));
@@ -183,11 +186,7 @@ impl Engine {
         let mut changed = Vec::new();
         for course in &self.courses {
             let fragment = course.fragment;
-            let seen: Vec<Version> = self
-                .live()
-                .filter_map(|(_, peer)| peer.entry(fragment))
-                .map(|entry| agrees(course, entry))
-                .collect();
+            let seen = self.agreed_versions(fragment);
             let of = u32::try_from(seen.len()).unwrap_or(u32::MAX);
             for (number, own) in course.own.range(course.chain.base() + 1..) {
                 if *number > course.version || !self.in_cut(fragment, *number, &own.id) {
@@ -198,12 +197,30 @@ impl Engine {
                 changed.push((RoundId { fragment, number: *number }, (merged_by, of)));
             }
         }
-        for (round, receipt) in changed {
-            if self.receipts.insert(round, receipt) != Some(receipt) {
-                let (merged_by, of) = receipt;
-                self.report(Report::Receipt { round, merged_by, of });
-            }
+        changed.into_iter().for_each(|(round, receipt)| self.report_receipt(round, receipt));
+    }
+
+    /// Tells for the last time who has merged our contribution to a round that is stable now: the
+    /// peers may have said so before we closed it, and say nothing more of it.
+    fn last_receipt(&mut self, round: RoundId) {
+        let seen = self.agreed_versions(round.fragment);
+        let merged_by = seen.iter().filter(|version| **version >= round.number).count();
+        let count = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
+        self.report_receipt(round, (count(merged_by), count(seen.len())));
+    }
+
+    fn report_receipt(&mut self, round: RoundId, receipt: (u32, u32)) {
+        if self.receipts.insert(round, receipt) != Some(receipt) {
+            let (merged_by, of) = receipt;
+            self.report(Report::Receipt { round, merged_by, of });
         }
+    }
+
+    /// The newest version at which each live peer has said the same as we.
+    fn agreed_versions(&self, fragment: FragmentId) -> Vec<Version> {
+        let course = &self.courses[fragment.index()];
+        let entries = self.live().filter_map(|(_, peer)| peer.entry(fragment));
+        entries.map(|entry| agrees(course, entry)).collect()
     }
 
     /// Drops one reference to a payload. True if it was the last.
