@@ -195,6 +195,7 @@ fn wait_until(mut condition: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(120);
     while !condition() {
         assert!(Instant::now() < until, "it takes too long");
-        std::thread::yield_now();
+        // Whoever is waited for needs the processor, too.
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
