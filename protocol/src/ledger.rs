@@ -114,6 +114,11 @@ impl Ledger {
             .collect()
     }
 
+    /// The author of each contribution, as often as it contributed.
+    pub fn authors(&self) -> impl Iterator<Item = &NodeId> {
+        self.rounds.values().flat_map(BTreeMap::keys)
+    }
+
     /// The newest round of `fragment` that has any contribution.
     pub fn newest(&self, fragment: FragmentId) -> Option<Version> {
         let first = RoundId { fragment, number: 0 };

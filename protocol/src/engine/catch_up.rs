@@ -1,5 +1,7 @@
 //! Whether this node takes part, and whom it counts.
 
+use std::collections::BTreeSet;
+
 use crate::divergence::support_need;
 use crate::engine::{Engine, Report};
 use crate::frontier::Standing;
@@ -18,10 +20,15 @@ impl Engine {
         let alive = Span(rounds.alive_ms);
         let alone = self.peers.within(alive, self.now).next().is_none();
         // One alone waits longer: the swarm may only be out of reach.
-        let wait = if alone { alive } else { self.heartbeat_span().times(2) };
+        let wait = match alone {
+            true => alive,
+            false if self.heard_enough() => Span(0),
+            false => self.heartbeat_span().times(2),
+        };
         let lacks = |course: &super::course::Course| {
             let fragment = course.fragment;
             course.installing.is_some()
+                || self.untold(fragment)
                 || self.conflicting(fragment) >= self.need()
                 || self.beyond(fragment) >= self.need()
                 || course.version + LAG_MAX < self.attested(fragment)
@@ -37,6 +44,27 @@ impl Engine {
         self.report(Report::Standing(Standing::CaughtUp));
         self.hurry_heartbeat();
         self.wake_all();
+    }
+
+    /// Whether a node that was here before has heard most of those it merged with, so that it
+    /// need not wait for more to speak.
+    fn heard_enough(&self) -> bool {
+        let with: BTreeSet<&NodeId> =
+            self.ledger.authors().filter(|author| **author != self.me).collect();
+        let known = self.knowing().filter(|(node, _)| with.contains(node)).count();
+        self.restored && known > with.len() / 2 && self.knowing().count() >= self.need()
+    }
+
+    /// Whether too few of those who know have said where a fragment stands: frontiers of many
+    /// fragments come in parts.
+    fn untold(&self, fragment: FragmentId) -> bool {
+        let told = self.knowing().filter(|(_, peer)| peer.entry(fragment).is_some()).count();
+        told < self.need().min(self.knowing().count())
+    }
+
+    /// Speakers that are caught up.
+    fn knowing(&self) -> impl Iterator<Item = (&NodeId, &Peer)> {
+        self.speakers().filter(|(_, peer)| peer.standing == Standing::CaughtUp)
     }
 
     /// This node must replace its state first: it no longer decides anything.
@@ -139,8 +167,7 @@ impl Engine {
     /// The highest version that enough caught-up peers report.
     fn attested(&self, fragment: FragmentId) -> Version {
         let mut versions: Vec<Version> = self
-            .speakers()
-            .filter(|(_, peer)| peer.standing == Standing::CaughtUp)
+            .knowing()
             .filter_map(|(_, peer)| peer.entry(fragment).map(|entry| entry.version))
             .collect();
         versions.sort_unstable_by(|one, other| other.cmp(one));

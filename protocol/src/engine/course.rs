@@ -255,14 +255,16 @@ impl Course {
         round > self.tokens.settled.signed_floor && self.signed.get(&round) != Some(id)
     }
 
-    /// Forgets what was signed for rounds that the chain no longer speaks of; they are never
-    /// signed for again. Returns the last of them.
-    pub(super) fn forget_signed(&mut self) -> Version {
-        let floor = self.tokens.settled.signed_floor.max(self.chain.root());
+    /// Forgets own contributions to rounds that the chain no longer speaks of; those are never
+    /// signed for again. The signed floor alone is no reason to forget: after a crash it may be
+    /// the round that is open.
+    pub(super) fn forget_signed(&mut self) {
+        let root = self.chain.root();
+        let floor = self.tokens.settled.signed_floor.max(root);
         self.tokens.settled.signed_floor = floor;
         self.signed = self.signed.split_off(&(floor + 1));
-        self.orphans.retain(|own| own.round() > floor);
-        floor
+        self.orphans.retain(|own| own.round() > root);
+        self.own = self.own.split_off(&(root + 1));
     }
 
     /// Counts a step. Tokens beyond all reason are not counted, so that no sum of them overflows.
@@ -279,12 +281,12 @@ impl Course {
             || self.returns.iter().chain(&self.returning).any(|it| it.payload == *payload)
     }
 
-    /// Own contributions up to this round may be forgotten: they are below the signed floor, and
-    /// none of them is about to be captured again.
+    /// Records of own contributions up to this round may go: no history speaks of these rounds,
+    /// and none of them is about to be captured again.
     pub(super) fn own_through(&self) -> Version {
         let waiting = self.returns.iter().chain(&self.returning).filter_map(|it| it.own.as_ref());
         let oldest = waiting.map(Own::round).min().unwrap_or(Version::MAX);
-        self.tokens.settled.signed_floor.min(oldest.saturating_sub(1))
+        self.chain.root().min(oldest.saturating_sub(1))
     }
 
     /// Moves what is to be captured again into fresh; returns the payloads.

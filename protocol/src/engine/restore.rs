@@ -238,15 +238,24 @@ impl Returned {
 mod tests {
     use super::*;
     use crate::chain::HistoryEntry;
-    use crate::engine::Settled;
+    use crate::engine::course::Job;
+    use crate::engine::{Output, Settled};
     use crate::genesis::{Genesis, Init, TensorKind, TensorSpec};
-    use crate::id::{ContentId, Version};
+    use crate::id::{ContentId, RoundId, Version};
     use crate::planted::Planted;
     use crate::testkit;
 
     const FRAGMENT: FragmentId = FragmentId(0);
 
     fn engine(make: impl Fn(RunId) -> Vec<Record>, lost: &[ContentId]) -> Engine {
+        engine_that_signed(make, lost, Vec::new())
+    }
+
+    fn engine_that_signed(
+        make: impl Fn(RunId) -> Vec<Record>,
+        lost: &[ContentId],
+        signed: Vec<Version>,
+    ) -> Engine {
         let tensor = TensorSpec::new("a", &[4, 4], TensorKind::Matrix, Init::Normal(0.1));
         let genesis = Genesis {
             fragments: 1,
@@ -263,7 +272,7 @@ mod tests {
             trains: true,
             resumed: Vec::new(),
             lost: lost.iter().copied().collect(),
-            signed: Vec::new(),
+            signed,
             planted: Planted::default(),
         };
         Engine::new(config, records, Time(0))
@@ -343,5 +352,33 @@ mod tests {
         };
         let fates = engine(records, &[]).status(FRAGMENT).unwrap().fates;
         assert_eq!((fates.pending, fates.reissued, fates.orphaned), (15, 20, 0));
+    }
+
+    #[test]
+    fn a_signature_that_no_record_knows_forgets_no_other() {
+        // The crash came after round 3 was signed for and before that was recorded.
+        let records = |run| {
+            let [(_, one), (_, two)] = [1, 2].map(|round| contribution(run, round, 10));
+            let closed = |number| Record::Closed(RoundId { fragment: FRAGMENT, number });
+            vec![one, closed(1), two, closed(2)]
+        };
+        let mut engine = engine_that_signed(records, &[], vec![3]);
+        let (id, _) = contribution(engine.run, 1, 10);
+        let entry = HistoryEntry { cut: vec![id], weight: 1, digest: ContentId([1; 32]) };
+        let course = &mut engine.courses[FRAGMENT.index()];
+        course.job = Some(Job::Stabilise { entry, forced: false });
+        engine.stabilised(FRAGMENT, 1, ContentId([1; 32]));
+        let fates = engine.status(FRAGMENT).unwrap().fates;
+        assert_eq!((fates.merged, fates.trained), (20, 20));
+        let course = &engine.courses[FRAGMENT.index()];
+        assert!(course.may_have_signed(3) && !course.may_have_signed(4));
+        let outputs = std::iter::from_fn(|| engine.poll_output());
+        let pruned: Vec<Version> = outputs
+            .filter_map(|output| match output {
+                Output::Prune { own_through, .. } => Some(own_through),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(pruned, [0], "records of rounds that a history speaks of");
     }
 }

@@ -110,8 +110,8 @@ impl Engine {
         course.capture = None;
         let round = RoundId { fragment, number: course.version + 1 };
         let base = course.adopted.min(course.version);
+        // One that leaves still signs for what the island gave away: it could not take it back.
         let may = self.standing == Standing::CaughtUp
-            && !self.leaving
             && outcome.is_ok()
             && tokens > 0
             && !self.contributed(round)

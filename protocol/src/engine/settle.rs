@@ -124,8 +124,7 @@ impl Engine {
         // Two captures may have given the same bytes.
         let needed = &self.references;
         payloads.retain(|payload| !needed.contains_key(payload) && !course.still_needs(payload));
-        let floor = course.forget_signed();
-        course.own = course.own.split_off(&(floor + 1));
+        course.forget_signed();
         let own_through = course.own_through();
         self.receipts.retain(|round, _| round.fragment != fragment || round.number > through);
         self.drop_candidates(|round, _| round.fragment == fragment && round.number <= through);

@@ -19,6 +19,9 @@ pub(super) struct Disk {
     writing: VecDeque<Vec<Record>>,
     /// What the last crash took.
     lost: Vec<Record>,
+    /// The last round of each fragment that was signed for, as a small file beside the records
+    /// has it: it is durable before they are.
+    signed: BTreeMap<FragmentId, Version>,
     payloads: BTreeMap<ContentId, Stored>,
     bases: BTreeMap<FragmentId, VecDeque<(ContentId, Rc<OuterState>)>>,
     checkpoint: Option<Rc<Checkpoint>>,
@@ -46,6 +49,17 @@ impl Disk {
     /// Begins to write `records`, all in one.
     pub(super) fn write(&mut self, records: Vec<Record>) {
         self.writing.push_back(records);
+    }
+
+    /// For each fragment, the last round that `own` signed for if no record knows of it.
+    pub(super) fn unrecorded(&self, own: NodeId, fragments: &[FragmentId]) -> Vec<Version> {
+        let mut recorded = BTreeMap::new();
+        self.records.iter().for_each(|record| sign(&mut recorded, own, record));
+        let newer = |fragment| {
+            let floor = self.signed.get(fragment).copied().unwrap_or(0);
+            if recorded.get(fragment).is_some_and(|newest| *newest >= floor) { 0 } else { floor }
+        };
+        fragments.iter().map(newer).collect()
     }
 
     /// Payloads that records of contributions name and that are not here.
@@ -77,11 +91,15 @@ impl Disk {
         self.checkpoint_written();
     }
 
-    /// Loses what is not durable. If `torn`, a part of the oldest write had reached the disk.
-    /// True if a write was really cut in two.
-    pub(super) fn crash(&mut self, torn: Option<&mut Rng>) -> bool {
+    /// Loses what is not durable. If `torn`, a part of the oldest write had reached the disk; if
+    /// not, only what it says that `own` signed for. True if a write was really cut in two.
+    pub(super) fn crash(&mut self, own: NodeId, torn: Option<&mut Rng>) -> bool {
         let mut cut = false;
         self.lost.clear();
+        if torn.is_none() {
+            let records = self.writing.front().into_iter().flatten();
+            records.for_each(|record| sign(&mut self.signed, own, record));
+        }
         if let (Some(rng), Some(mut records)) = (torn, self.writing.pop_front()) {
             let kept = usize::try_from(rng.below(records.len() as u64)).expect("below a usize");
             self.lost = records.split_off(kept);
@@ -205,6 +223,16 @@ impl Payloads for Disk {
     }
 }
 
+/// Notes the round of a contribution by `own`.
+fn sign(signed: &mut BTreeMap<FragmentId, Version>, own: NodeId, record: &Record) {
+    if let Record::Contribution(contribution) = record
+        && contribution.body.author == own
+    {
+        let newest = signed.entry(contribution.body.fragment).or_default();
+        *newest = contribution.body.round.max(*newest);
+    }
+}
+
 /// Base states kept for each fragment: the one that records speak of and the one before or after.
 const BASES_KEPT: usize = 2;
 
@@ -239,8 +267,9 @@ mod tests {
         disk.write(vec![contribution(&key, 1, b"a")]);
         disk.written();
         disk.write(vec![contribution(&key, 2, b"b")]);
-        assert!(!disk.crash(None));
+        assert!(!disk.crash(key.node(), None));
         assert_eq!(disk.records().len(), 1);
+        assert_eq!(disk.unrecorded(key.node(), &[FragmentId(0), FragmentId(1)]), [2, 0]);
         assert!(disk.content(&content_id(b"a")).is_some());
         assert!(disk.content(&content_id(b"b")).is_none());
         assert!(!disk.is_writing());
@@ -252,7 +281,7 @@ mod tests {
         for seed in 0..20 {
             let mut disk = Disk::default();
             disk.write((1..=4).map(|number| Record::Closed(round(number))).collect());
-            assert!(disk.crash(Some(&mut Rng::new(seed))));
+            assert!(disk.crash(NodeId([0; 32]), Some(&mut Rng::new(seed))));
             let kept = disk.records().len();
             assert!(kept < 4);
             let whole: Vec<Record> = (1..=4).map(|number| Record::Closed(round(number))).collect();

@@ -36,6 +36,7 @@ impl World {
         let incarnation = self.nodes[node].disk.start();
         let state = &self.nodes[node];
         let genesis = self.shared.genesis.clone();
+        let fragments: Vec<FragmentId> = self.shared.ids().collect();
         match state.plan.role {
             Role::Honest => {
                 let resumed = state.disk.checkpoint().map(|checkpoint| Island::resumed(checkpoint));
@@ -48,7 +49,7 @@ impl World {
                     trains: state.plan.trains,
                     resumed: resumed.unwrap_or_default(),
                     lost: state.disk.missing(),
-                    signed: Vec::new(),
+                    signed: state.disk.unrecorded(state.id, &fragments),
                     planted: self.shared.planted,
                 };
                 Mind::Engine(Box::new(Engine::new(config, state.disk.records().to_vec(), local)))
@@ -199,7 +200,7 @@ impl Simulation<'_> {
         let state = &mut self.world.nodes[node];
         let in_write = state.disk.is_writing();
         let mut rng = state.rng.fork();
-        let torn = state.disk.crash(torn.then_some(&mut rng));
+        let torn = state.disk.crash(state.id, torn.then_some(&mut rng));
         self.world.tally.fault("crash");
         if in_write {
             self.world.tally.fault("crash in a write");
@@ -226,7 +227,7 @@ impl Simulation<'_> {
         }
         state.disk.flush();
         // What nobody refers to is gone after any stop.
-        state.disk.crash(None);
+        state.disk.crash(state.id, None);
         self.end_life(node);
     }
 
