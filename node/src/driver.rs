@@ -42,7 +42,7 @@ use crate::observe::{self, Answer, Event, Observer, Refusal, Request};
 use crate::store::Store;
 use clock::Clock;
 use contents::Serving;
-use errands::Errands;
+use errands::{Errands, OwnPayloads};
 use execute::Write;
 use health::Health;
 use part::{Done, Part};
@@ -96,8 +96,7 @@ pub struct Driver {
     rechecks: BTreeMap<ContentId, Option<FragmentId>>,
     /// When they were asked for last.
     rechecked: Instant,
-    /// Own payloads that an adoption may ask for.
-    own: BTreeMap<ContentId, Arc<[u8]>>,
+    own: OwnPayloads,
     health: Health,
     quiet: bool,
     /// Whether people were told that the clock is off.
@@ -148,18 +147,23 @@ impl Driver {
 
     /// Takes the next input, local ones first.
     async fn wait(&mut self) {
-        let deadline = self.engine.poll_timeout().map(|time| self.clock.instant(time));
+        let timeout = self.engine.poll_timeout().map(|time| self.clock.instant(time));
+        let deadline = [timeout, self.leaving].into_iter().flatten().min();
         let timer = sleep_until(deadline.unwrap_or_else(|| self.clock.far()).into());
         let may_hear = self.outputs.len() < OUTPUTS_MAX;
         tokio::select! {
             biased;
             Some(()) = self.inlets.leave.recv() => self.leave(),
             Some(request) = self.inlets.requests.recv() => self.request(request),
-            Some(told) = self.inlets.told.recv() => self.told(told),
+            told = self.inlets.told.recv(), if self.errands.is_some() => match told {
+                Some(told) => self.told(told),
+                None => self.island_is_gone(),
+            },
             Some(done) = self.inlets.done.recv() => self.done(done),
             () = timer => {
                 let now = self.clock.now();
                 self.engine.handle_timeout(now);
+                self.leave_if_time_is_over();
             }
             _ = self.inlets.tick.tick() => self.tick(),
             Some(event) = self.inlets.net.recv(), if may_hear => self.heard(event),
@@ -287,6 +291,12 @@ impl Driver {
         self.input(Input::Command(Command::Leave));
     }
 
+    fn leave_if_time_is_over(&mut self) {
+        if self.leaving.is_some_and(|until| Instant::now() >= until) {
+            self.ending.get_or_insert(Ending::Left);
+        }
+    }
+
     fn tick(&mut self) {
         self.look_after_health();
         self.retry();
@@ -294,9 +304,6 @@ impl Driver {
         self.evaluate_if_due();
         self.serving.set(self.servable());
         self.observer.publish(self.status());
-        if self.leaving.is_some_and(|until| Instant::now() >= until) {
-            self.ending.get_or_insert(Ending::Left);
-        }
         self.keep_peers();
         self.look_at_clock();
     }
@@ -338,6 +345,6 @@ impl Driver {
 /// queue grow.
 const OUTPUTS_MAX: usize = 4096;
 /// How long a leaving node takes at most to save and to say goodbye.
-const LEAVE_WITHIN: Duration = Duration::from_millis(1200);
+const LEAVE_WITHIN: Duration = Duration::from_millis(800);
 /// How long the event log may take to reach the disk at the end.
 const FLUSH_WITHIN: Duration = Duration::from_millis(200);

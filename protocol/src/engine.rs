@@ -317,6 +317,11 @@ impl Engine {
         self.outbox.push(Output::Report(report));
     }
 
+    /// Whether a capture is under way, from the request to the signature.
+    pub fn is_capturing(&self) -> bool {
+        self.courses.iter().any(|course| course.capture.is_some())
+    }
+
     fn heartbeat_span(&self) -> Span {
         Span(self.config.genesis.rounds.heartbeat_ms)
     }

@@ -21,11 +21,36 @@ pub(super) struct Errands {
     open: usize,
     /// For each fragment whose captured payload is being stored: steps and tokens since.
     storing: Vec<Option<(u32, u64)>>,
+    /// Fragments that were adopted in this life.
+    adopted: Vec<bool>,
+}
+
+/// The own payloads that adoptions ask for most; the disk has the others.
+#[derive(Debug)]
+pub(super) struct OwnPayloads(Vec<VecDeque<(ContentId, Arc<[u8]>)>>);
+
+impl OwnPayloads {
+    pub(super) fn new(fragments: usize) -> Self {
+        Self(vec![VecDeque::new(); fragments])
+    }
+
+    pub(super) fn get(&self, id: &ContentId) -> Option<&Arc<[u8]>> {
+        self.0.iter().flatten().find(|(known, _)| known == id).map(|(_, payload)| payload)
+    }
+
+    fn keep(&mut self, fragment: FragmentId, id: ContentId, payload: Arc<[u8]>) {
+        let newest = &mut self.0[fragment.index()];
+        newest.push_back((id, payload));
+        if newest.len() > OWN_KEPT {
+            newest.pop_front();
+        }
+    }
 }
 
 impl Errands {
     pub(super) fn new(host: Host, fragments: usize) -> Self {
-        Self { host, waiting: VecDeque::new(), open: 0, storing: vec![None; fragments] }
+        let (storing, adopted) = (vec![None; fragments], vec![false; fragments]);
+        Self { host, waiting: VecDeque::new(), open: 0, storing, adopted }
     }
 
     pub(super) fn host(&self) -> &Host {
@@ -126,6 +151,7 @@ impl Driver {
             Told::Adopted { fragment, version } => {
                 if let Some(errands) = &mut self.errands {
                     errands.open -= 1;
+                    errands.adopted[fragment.index()] = true;
                 }
                 self.input(Input::Adopted { fragment, version });
             }
@@ -164,7 +190,7 @@ impl Driver {
         let (steps_since, tokens_since) =
             errands.storing[fragment.index()].take().unwrap_or_default();
         let payload_bytes = u32::try_from(payload.len()).expect("payloads are below 4 GiB");
-        self.own.insert(id, payload);
+        self.own.keep(fragment, id, payload);
         self.parts[fragment.index()].captures += 1;
         self.input(Input::Captured {
             fragment,
@@ -175,14 +201,29 @@ impl Driver {
         });
     }
 
+    /// The island's thread ended and did not say why.
+    pub(super) fn island_is_gone(&mut self) {
+        self.warn("the island's thread has ended".to_owned(), "please report this with the log");
+        self.ending.get_or_insert(Ending::Island);
+    }
+
+    /// Whether the island's parameters are an outer state that this node has reached: without a
+    /// checkpoint it begins with the initial ones, whatever the records say.
+    fn stands(&self) -> bool {
+        let Some(errands) = &self.errands else { return false };
+        self.fragments().zip(&errands.adopted).all(|(fragment, adopted)| {
+            *adopted || self.engine.status(fragment).is_some_and(|status| status.version == 0)
+        })
+    }
+
     /// Lets the island step once its node takes part, or at once if it trained before.
     pub(super) fn wake_island(&mut self) {
-        let ready = self.is_caught_up() || self.training.resumed;
+        if self.host().is_none_or(|host| host.pace().is_going()) {
+            return;
+        }
+        let ready = self.training.resumed || self.is_caught_up() && self.stands();
         let may = ready && !self.quiet && self.leaving.is_none() && self.ending.is_none();
-        if let Some(host) = self.host()
-            && may
-            && !host.pace().is_going()
-        {
+        if may && let Some(host) = self.host() {
             host.pace().go();
             self.training.going();
         }
@@ -205,3 +246,7 @@ impl Driver {
         }
     }
 }
+
+/// Own payloads of each fragment that stay in memory: one that waits to be merged, and one that
+/// was just captured.
+const OWN_KEPT: usize = 2;

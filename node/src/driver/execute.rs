@@ -58,7 +58,6 @@ impl Driver {
                 self.adopt(fragment, version, &pending, &reissued, task.known);
             }
             Output::Prune { fragment, through, own_through, payloads } => {
-                payloads.iter().for_each(|payload| drop(self.own.remove(payload)));
                 self.write(Change::Prune { fragment, through, own_through, payloads });
             }
             Output::Report(report) => self.report(report),
@@ -99,15 +98,14 @@ impl Driver {
             let change = change.clone();
             self.write(change);
         }
-        for part in &mut self.parts {
-            part.work(&self.store, &self.done);
-        }
+        self.work();
         self.fetch_rechecks();
     }
 
     fn check(&mut self, payload: ContentId, fragment: FragmentId) {
-        let map = self.genesis.fragment_map();
-        let Some(shape) = map.fragment(fragment).cloned() else { return };
+        let Some(shape) = self.parts.get(fragment.index()).map(|part| part.shape().clone()) else {
+            return;
+        };
         let (store, done, genesis) = (self.store.clone(), self.done.clone(), self.genesis.clone());
         tokio::task::spawn_blocking(move || {
             let outcome = part::check(&store, &genesis, &shape, &payload);
@@ -119,7 +117,18 @@ impl Driver {
     fn enqueue(&mut self, fragment: FragmentId, job: Job) {
         if let Some(part) = self.parts.get_mut(fragment.index()) {
             part.enqueue(job);
-            part.work(&self.store, &self.done);
+            self.work();
+        }
+    }
+
+    /// Starts jobs on folds, a few at once: the threads they run on are also the disk's.
+    pub(super) fn work(&mut self) {
+        let mut folding = self.parts.iter().filter(|part| part.is_working()).count();
+        for part in &mut self.parts {
+            if folding >= FOLDS_MAX {
+                return;
+            }
+            folding += usize::from(part.work(&self.store, &self.done));
         }
     }
 
@@ -129,7 +138,7 @@ impl Driver {
             Done::Folded { fragment, fold, outcome } => {
                 self.parts[fragment.index()].ended(fold, &outcome);
                 self.folded(fragment, outcome);
-                self.parts[fragment.index()].work(&self.store, &self.done);
+                self.work();
             }
             Done::Checked { payload, fragment, outcome } => match outcome {
                 Ok(outcome) => self.input(Input::Checked { payload, fragment, outcome }),
@@ -210,16 +219,15 @@ impl Driver {
         }
     }
 
-    /// A fetch has ended. True if it was the driver's own.
-    pub(super) fn fetched_again(&mut self, content: ContentId, outcome: FetchOutcome) -> bool {
-        let Some(fragment) = self.rechecks.get(&content).copied() else { return false };
+    /// A fetch has ended; it may have been the driver's own.
+    pub(super) fn fetched_again(&mut self, content: ContentId, outcome: FetchOutcome) {
+        let Some(fragment) = self.rechecks.get(&content).copied() else { return };
         if outcome == FetchOutcome::Stored {
             self.rechecks.remove(&content);
             if let Some(fragment) = fragment {
                 self.check(content, fragment);
             }
         }
-        true
     }
 
     fn report(&mut self, report: Report) {
@@ -240,6 +248,8 @@ impl Driver {
     }
 }
 
+/// Folds at once, of the threads that also write records and serve contents.
+const FOLDS_MAX: usize = 4;
 /// How long to wait before the disk is tried again.
 const AGAIN: Duration = Duration::from_secs(2);
 /// A node that meets its own key so soon after its start is the second one, and goes.

@@ -98,7 +98,7 @@ impl Driver {
     }
 
     /// Something we serve does not have its hash: it is put aside, and fetched again from whoever
-    /// has it. Own payloads are still in memory.
+    /// has it. The newest own payloads, which perhaps nobody has, are still in memory.
     pub(super) fn broken(&mut self, content: ContentId) {
         let (store, done, own) = (self.store.clone(), self.done.clone(), self.own.get(&content));
         let own = own.cloned();
@@ -122,8 +122,8 @@ impl Driver {
         }
         for part in &mut self.parts {
             part.keep_again(content);
-            part.work(&self.store, &self.done);
         }
+        self.work();
     }
 
     fn recovered(&self, what: String) {

@@ -139,13 +139,23 @@ impl Part {
         }
     }
 
-    /// Starts the next job, unless one is under way.
-    pub(super) fn work(&mut self, store: &Store, done: &mpsc::Sender<Done>) {
+    /// Its name, and what it is made of.
+    pub(super) fn shape(&self) -> &Fragment {
+        &self.fragment
+    }
+
+    /// Whether a job is under way.
+    pub(super) fn is_working(&self) -> bool {
+        self.fold.is_none()
+    }
+
+    /// Starts the next job, unless one is under way. True if it did.
+    pub(super) fn work(&mut self, store: &Store, done: &mpsc::Sender<Done>) -> bool {
         if self.jobs.is_empty() {
-            return;
+            return false;
         }
-        let Some(mut fold) = self.fold.take() else { return };
-        let Some(job) = self.jobs.pop_front() else { return };
+        let Some(mut fold) = self.fold.take() else { return false };
+        let Some(job) = self.jobs.pop_front() else { return false };
         let (store, done, shape) = (store.clone(), done.clone(), self.fragment.clone());
         tokio::task::spawn_blocking(move || {
             let outcome = run(&mut fold, &shape, job, &store);
@@ -153,6 +163,7 @@ impl Part {
             // The driver may have ended.
             let _ = done.blocking_send(Done::Folded { fragment, fold, outcome });
         });
+        true
     }
 
     /// A job has ended: takes the fold back, and what changed.

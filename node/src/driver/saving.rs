@@ -29,7 +29,7 @@ pub(super) type Placed = Result<Duration, SaveError<IslandError>>;
 
 impl Saving {
     pub(super) fn new() -> Self {
-        Self { due: Instant::now() + EVERY, under_way: false, folder: None, steps: 0 }
+        Self { due: Instant::now() + FIRST, under_way: false, folder: None, steps: 0 }
     }
 }
 
@@ -78,7 +78,7 @@ impl Driver {
     /// Asks the island to fill it, once nothing is under way: what was captured must be in the
     /// records before a checkpoint says that it was.
     fn fill_folder(&mut self) {
-        let busy = !self.outputs.is_empty() || self.write.is_some();
+        let busy = !self.outputs.is_empty() || self.write.is_some() || self.engine.is_capturing();
         if let Some(errands) = &mut self.errands
             && !busy
             && errands.is_idle()
@@ -103,5 +103,8 @@ impl Driver {
     }
 }
 
+/// When the first checkpoint of a life is due: one that is killed young has little to lose, but
+/// not all of it.
+const FIRST: Duration = Duration::from_secs(5);
 /// Time between checkpoints: what a crash costs an island at most, beside what it captured.
 const EVERY: Duration = Duration::from_secs(60);

@@ -1,22 +1,24 @@
 //! A driver, from what the disk holds.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use atoll_protocol::crypto::Key;
+use atoll_protocol::genesis::Genesis;
+use atoll_protocol::id::ContentId;
 use tokio::sync::mpsc;
 
 use super::clock::Clock;
 use super::contents::{Serving, Shelf};
-use super::errands::Errands;
+use super::errands::{Errands, OwnPayloads};
 use super::health::Health;
 use super::revival::{Revival, Revived};
 use super::saving::Saving;
 use super::view::Training;
 use super::{Driver, Inlets};
-use crate::island::host::{Accounts, Effort, Host};
+use crate::island::host::{Accounts, Checkpoint, Effort, Host};
 use crate::island::{Island, IslandError};
 use crate::net::{self, NetConfig, NetError};
 use crate::observe::{Observer, Request};
@@ -80,6 +82,7 @@ impl Driver {
         let resumed = checkpoint.as_ref().map(|(_, it)| it.resumed()).unwrap_or_default();
         let Revived { store, engine, parts, incarnation } =
             revival.engine(store, resumed, island.is_some(), clock.now())?;
+        store.sweep(&kept(&genesis, checkpoint.as_ref().map(|(_, it)| it)))?;
         let (told_in, told) = mpsc::channel(TOLD_MAX);
         let (done, done_out) = mpsc::channel(DONE_MAX);
         let (leave_in, leave) = mpsc::channel(1);
@@ -88,7 +91,7 @@ impl Driver {
             None => None,
             Some(mut island) => {
                 let restored = revival.accounts(island.as_mut(), &store, &engine, checkpoint);
-                training.resumed = restored.is_some();
+                training.begins(restored.is_some());
                 let accounts = match restored {
                     Some(accounts) => accounts,
                     None => Accounts::new(island.as_mut(), &genesis)?,
@@ -97,6 +100,7 @@ impl Driver {
                 Some(Errands::new(host.map_err(StartError::Thread)?, parts.len()))
             }
         };
+        let own = OwnPayloads::new(parts.len());
         let serving = Arc::new(Serving::default());
         let shelf = Shelf { store: store.clone(), serving: serving.clone() };
         let (net, events) = net::start(net, Arc::new(shelf))?;
@@ -117,7 +121,7 @@ impl Driver {
             training,
             rechecks: BTreeMap::new(),
             rechecked: Instant::now(),
-            own: BTreeMap::new(),
+            own,
             health: Health::new(),
             quiet: false,
             clock_told: false,
@@ -132,6 +136,12 @@ impl Driver {
         driver.tell_swarm_tokens();
         Ok((driver, leave_in))
     }
+}
+
+/// Contents that no record names and that are needed all the same.
+fn kept(genesis: &Genesis, checkpoint: Option<&Checkpoint>) -> BTreeSet<ContentId> {
+    let captured = checkpoint.into_iter().flat_map(Checkpoint::captured);
+    captured.chain(genesis.data.tokenizer_content).collect()
 }
 
 const TICK: Duration = Duration::from_millis(250);

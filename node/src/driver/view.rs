@@ -52,6 +52,14 @@ impl Training {
         }
     }
 
+    /// One that goes on has been measured before: it is not stopped for that at once.
+    pub(super) fn begins(&mut self, resumed: bool) {
+        self.resumed = resumed;
+        if resumed {
+            self.evaluation_due = Instant::now() + self.evaluate_every;
+        }
+    }
+
     pub(super) fn stepped(&mut self, steps: u32, tokens: u64, step_ms: u32, loss: f32) {
         self.steps += u64::from(steps);
         self.tokens += u64::from(steps) * tokens;

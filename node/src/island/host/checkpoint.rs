@@ -1,7 +1,6 @@
 //! What an island's thread keeps beside the island itself: the accounts of its fragments.
 
 use std::fs;
-use std::io::Write;
 use std::path::Path;
 
 use atoll_protocol::engine::Resumed;
@@ -90,6 +89,11 @@ impl Checkpoint {
         Ok(Self { fragments, captured, outer })
     }
 
+    /// Own payloads that it counts on.
+    pub fn captured(&self) -> impl Iterator<Item = ContentId> {
+        self.captured.iter().flatten().copied()
+    }
+
     /// What the engine is to be told when it starts.
     pub fn resumed(&self) -> Vec<Resumed> {
         let resumed = |it: &Fragment| Resumed {
@@ -117,15 +121,22 @@ impl Checkpoint {
         let mut fragments = self.fragments.clone();
         for (fragment, state) in (0..).map(FragmentId).zip(&mut fragments) {
             let range = layout.fragment(fragment).ok_or(IslandError::NoFragment(fragment))?;
-            let captured = self.captured[fragment.index()]
-                .iter()
-                .map(|id| payload(id).ok_or_else(|| lost(format!("own payload {id} is gone"))));
-            let captured: Vec<Vec<u8>> = captured.collect::<Result<_, _>>()?;
+            let known = last_capture(fragment);
+            // After a later capture the engine knows better what is pending, and says so with
+            // the next adoption; a payload that was merged and pruned since is not missed.
+            let needed = state.last_capture == known;
+            let mut captured: Vec<Vec<u8>> = Vec::new();
+            for id in &self.captured[fragment.index()] {
+                match payload(id) {
+                    Some(bytes) => captured.push(bytes),
+                    None if needed => return Err(lost(format!("own payload {id} is gone"))),
+                    None => {}
+                }
+            }
             let pending: Vec<&[u8]> = captured.iter().map(Vec::as_slice).collect();
             let account = Account::resume(&self.outer[range], &pending, genesis.codec, &Inline)
                 .map_err(|error| lost(error.to_string()))?;
-            let known = last_capture(fragment);
-            if state.last_capture != known {
+            if !needed {
                 *state = Fragment { last_capture: known, steps: 0, fresh: 0 };
                 let held = || account.outer().iter().zip(account.pending());
                 island.change(fragment, &mut |local| {
@@ -148,12 +159,8 @@ fn read_file(path: &Path) -> Result<Vec<u8>, IslandError> {
 }
 
 fn write_file(path: &Path, bytes: &[u8]) -> Result<(), IslandError> {
-    let write = || {
-        let mut file = fs::File::create(path)?;
-        file.write_all(bytes)?;
-        file.sync_all()
-    };
-    write().map_err(|source| IslandError::File { path: path.to_owned(), source })
+    // The store makes the folder durable, on a thread that may wait.
+    fs::write(path, bytes).map_err(|source| IslandError::File { path: path.to_owned(), source })
 }
 
 const MANIFEST: &str = "accounts.json";
