@@ -1,7 +1,7 @@
 //! Training on a plain CPU: our own forward and backward pass over the flat parameters.
 //!
-//! Threads share nothing but the parameters: each takes its part of the sequences through the
-//! whole model, with products that stay in one thread, and adds to a gradient of its own. Results
+//! Threads share nothing but the parameters: each takes a part of the sequences through the whole
+//! model, with products that stay in one thread, and adds to that part's own gradient. Results
 //! depend on the machine and on the number of threads, never on timing.
 
 mod backward;

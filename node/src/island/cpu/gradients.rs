@@ -6,8 +6,9 @@ use super::threads::Threads;
 
 /// The summed gradient of all tokens since the last step.
 ///
-/// It has as many parts as there are threads. A part is always filled from the same sequences,
-/// whichever thread takes it, so that bits do not depend on timing.
+/// A part is always filled from the same sequences, whichever thread takes it, so that bits do not
+/// depend on timing. Several threads have two parts each, as long as those are small: beside a busy
+/// neighbour the thread that has a core to itself takes three of four.
 #[derive(Debug)]
 pub struct Gradients {
     parts: Vec<Vec<f32>>,
@@ -18,7 +19,8 @@ pub struct Gradients {
 
 impl Gradients {
     pub(super) fn new(elements: usize, threads: Arc<Threads>) -> Self {
-        let parts = (0..threads.count()).map(|_| vec![0.0; elements]).collect();
+        let each = if threads.count() > 1 && elements <= SPLIT_ELEMENTS_MAX { 2 } else { 1 };
+        let parts = (0..threads.count() * each).map(|_| vec![0.0; elements]).collect();
         Self { parts, threads, tokens: 0, finite: true }
     }
 
@@ -72,3 +74,7 @@ impl Gradients {
         (&self.threads, &mut self.parts)
     }
 }
+
+/// Parameters up to which a thread's part of the gradient is split: beyond that, adding the parts
+/// up and the memory for them cost more than an idle thread.
+const SPLIT_ELEMENTS_MAX: usize = 1 << 24;
