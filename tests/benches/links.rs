@@ -1,0 +1,121 @@
+//! What the network costs a swarm of real nodes on thin links: `cargo bench -p atoll-tests`.
+//!
+//! Four nodes of a million parameters, each on a cable of 20 Mbit/s, in network namespaces: the
+//! share of the time that goes into steps, tokens beside those of islands without a network, bytes
+//! on the wire against bytes of contents, and what a fifth node takes to join.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark fails like a test")]
+
+#[path = "../tests/support/lab.rs"]
+mod lab;
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use lab::{Bootstrap, Host, Lab, Node, Status, Swarm};
+
+fn main() {
+    let Some(lab) = Lab::new("links") else { return };
+    let apart = apart(&lab);
+    let meeting = Bootstrap::start(&lab.host("meeting"));
+    let hosts = ["a", "b", "c", "d"].map(|name| thin(&lab, name));
+    let mut nodes = hosts.each_ref().map(|host| Node::new(host, &OPTIONS));
+    let ticket = nodes[0].make_run(GENESIS, meeting.addresses());
+    nodes[0].start();
+    nodes[1..].iter_mut().for_each(|node| node.join(&ticket));
+    let swarm = Swarm(nodes.iter().collect());
+    swarm.wait_until("caught up with three peers", LONG, |status| {
+        status.is_caught_up() && status.alive() == 3
+    });
+    swarm.wait_for_rounds(2, LONG);
+    let together = measure(&swarm, &hosts);
+
+    println!("\n| what | found | goal |\n|---|---|---|");
+    let shares: Vec<String> = together.shares.iter().map(|it| format!("{it:.3}")).collect();
+    println!("| training share of each node, 20 Mbit/s | {} | 0.97 |", shares.join(" "));
+    println!(
+        "| steps with the network / without | {} / {} = {:.3} | 0.97 |",
+        together.steps,
+        apart,
+        together.steps as f64 / apart as f64
+    );
+    println!(
+        "| bytes on the wire / bytes of contents | {} / {} = {:.3} | 1.1 |",
+        together.wire,
+        together.contents,
+        together.wire as f64 / together.contents as f64
+    );
+    join(&lab, &ticket);
+}
+
+struct Measured {
+    shares: Vec<f64>,
+    steps: u64,
+    wire: u64,
+    contents: u64,
+}
+
+/// Steps of four islands that have no network, in the time that the others are measured for.
+fn apart(lab: &Lab) -> u64 {
+    let hosts = ["lone-a", "lone-b", "lone-c", "lone-d"].map(|name| lab.host(name));
+    let mut nodes = hosts.each_ref().map(|host| Node::new(host, &OPTIONS));
+    for node in &mut nodes {
+        node.make_run(GENESIS, &[]);
+        node.start();
+    }
+    let swarm = Swarm(nodes.iter().collect());
+    swarm.wait_until("a version of its own", LONG, |status| status.version_min() > 0);
+    let before = total(&swarm, Status::steps);
+    sleep(TIME);
+    total(&swarm, Status::steps) - before
+}
+
+fn measure(swarm: &Swarm<'_>, hosts: &[Host]) -> Measured {
+    let wire = || hosts.iter().map(|host| host.bytes().1).sum::<u64>();
+    let contents = |status: &Status| status.number("/bytes/content/up");
+    let before = (wire(), total(swarm, contents), total(swarm, Status::steps));
+    sleep(TIME);
+    let after = (wire(), total(swarm, contents), total(swarm, Status::steps));
+    let statuses = swarm.statuses().unwrap();
+    let share = |status: &Status| status.0["training"]["training_share"].as_f64().unwrap();
+    Measured {
+        shares: statuses.iter().map(share).collect(),
+        wire: after.0 - before.0,
+        contents: after.1 - before.1,
+        steps: after.2 - before.2,
+    }
+}
+
+/// A fifth comes on a thin cable of its own, while the others go on.
+fn join(lab: &Lab, ticket: &str) {
+    let host = thin(lab, "e");
+    let mut node = Node::new(&host, &OPTIONS);
+    let began = Instant::now();
+    node.join(ticket);
+    node.wait_until("caught up", LONG, Status::is_caught_up);
+    let took = began.elapsed().as_secs_f64();
+    // Parameters and momentum, four bytes each.
+    let snapshot = PARAMETERS * 8.0;
+    let bound = 1.3 * snapshot * 8.0 / 20e6 + 3.0;
+    println!("| seconds from start to caught up, four donors | {took:.1} | {bound:.1} |");
+}
+
+fn thin(lab: &Lab, name: &str) -> Host {
+    let host = lab.host(name);
+    host.shape("20mbit");
+    host
+}
+
+fn total(swarm: &Swarm<'_>, number: impl Fn(&Status) -> u64) -> u64 {
+    swarm.statuses().unwrap().iter().map(number).sum()
+}
+
+/// A step takes about as long as on a machine of its own.
+const OPTIONS: [&str; 2] = ["--mdns", "false"];
+const TIME: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(180);
+/// Those of `nano`, about.
+const PARAMETERS: f64 = 1.0e6;
+const GENESIS: &str = "name = \"links\"\nroster = \"open\"\nmodel = \"nano\"\n\
+                       [data]\ncorpus = \"generated\"\n";
