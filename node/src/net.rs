@@ -65,7 +65,8 @@ pub struct NetConfig {
     pub external: Vec<String>,
     /// Bootstraps; each address ends in `/p2p/<id>`.
     pub bootstrap: Vec<String>,
-    /// Peers to try: the peer cache, and what a ticket names.
+    /// Peers to try: the peer cache, and what a ticket names. Addresses of our own among them are
+    /// those that we listened on before.
     pub peers: Vec<String>,
     /// Whether to look for peers on the local network.
     pub mdns: bool,

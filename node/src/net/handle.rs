@@ -109,7 +109,7 @@ impl NetHandle {
         self.shared.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Addresses of nodes of this run that the next start should try.
+    /// Addresses that the next start should try: of nodes of this run, and its own to listen on.
     pub fn addresses(&self) -> Vec<String> {
         self.status().cache
     }
