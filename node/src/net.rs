@@ -48,7 +48,7 @@ use self::content::serve::Server;
 use self::handle::Shared;
 use self::inbox::Inbox;
 use self::task::Task;
-use self::traffic::Traffic;
+use self::traffic::{Direction, Traffic};
 
 /// How a node takes part in the network.
 #[derive(Clone, Debug)]
@@ -72,9 +72,9 @@ pub struct NetConfig {
     pub mdns: bool,
     /// Whether to ask the router for a port.
     pub upnp: bool,
-    /// Cap on contents sent, in bytes per second on the wire.
+    /// Cap on what is sent, in bytes per second on the wire: contents make room for the rest.
     pub max_upload: Option<u64>,
-    /// Cap on contents received, in bytes per second on the wire.
+    /// Cap on what is received, in bytes per second on the wire: contents make room for the rest.
     pub max_download: Option<u64>,
     /// Contents sent at the same time.
     pub upload_slots: usize,
@@ -104,7 +104,7 @@ pub fn start(
         config.genesis.clone(),
         config.clock,
         config.upload_slots,
-        Bucket::new(config.max_upload),
+        Bucket::new(config.max_upload, Direction::Up, traffic.clone()),
         traffic.clone(),
         notice_sender.clone(),
     ));
@@ -113,7 +113,7 @@ pub fn start(
         clock: config.clock,
         control,
         protocol: protocols.content.clone(),
-        download: Bucket::new(config.max_download),
+        download: Bucket::new(config.max_download, Direction::Down, traffic.clone()),
         rates: Rates::default(),
         places: Fetcher::places(),
         traffic: traffic.clone(),

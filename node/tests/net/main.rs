@@ -5,6 +5,7 @@
 mod finding;
 mod liar;
 mod memory;
+mod rebirth;
 mod support;
 
 use std::sync::atomic::Ordering;

@@ -56,7 +56,7 @@ impl Task {
         let seen = link.address.clone();
         link.observed = Some(info.observed_addr.clone());
         if link.dialled && !link.is_relayed() && udp_of(&info.observed_addr).is_some() {
-            self.swarm.behaviour_mut().observed.at(info.observed_addr.clone());
+            self.swarm.behaviour_mut().observed.at(info.observed_addr.clone(), now);
         }
         let first = peer.kind == Kind::Unknown;
         let ours = peer.node.is_some() && info.protocols.contains(&self.protocols.message);
