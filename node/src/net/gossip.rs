@@ -25,14 +25,15 @@ pub(super) fn gossip(topic: &IdentTopic) -> Result<Behaviour, NetError> {
         .heartbeat_interval(HEARTBEAT)
         .history_length(HISTORY)
         // A node sends its own messages to everybody; so relaying can be sparse, and what it
-        // misses is told to one more peer now and then.
+        // misses is told to two more peers now and then.
         .flood_publish(true)
-        .gossip_lazy(1)
+        .gossip_lazy(2)
         .gossip_factor(0.0)
         .idontwant_message_size_threshold(IDONTWANT_BYTES)
         .mesh_n_low(2)
         .mesh_n(3)
-        .mesh_n_high(4)
+        // Where one is between all others, it passes on to some more.
+        .mesh_n_high(6)
         .mesh_outbound_min(1)
         .connection_handler_queue_len(QUEUE)
         .build()

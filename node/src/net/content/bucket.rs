@@ -76,11 +76,13 @@ impl Turn {
         };
         let new = around.saturating_sub(self.seen);
         self.seen = self.seen.max(around);
-        // Idle time pays for what went in it.
-        let free_at = self.free_at.unwrap_or(now).checked_add(time(new)).unwrap_or(now);
+        let free_at = self.free_at.unwrap_or(now);
+        // Idle time pays for what went in it, and a debt is forgiven where it gets too long.
+        let owed = free_at.checked_add(time(new)).unwrap_or(now);
+        let owed = owed.min(free_at.max(now + DEBT_MAX));
         // Sleeps are a little too long; what was not used just now may be caught up with.
         let earliest = now.checked_sub(SLACK).unwrap_or(now);
-        let start = free_at.clamp(earliest, now + DEBT_MAX);
+        let start = owed.max(earliest);
         self.free_at = Some(start + time(bytes as u64));
         start.saturating_duration_since(now)
     }
@@ -182,6 +184,13 @@ mod tests {
             turn.wait(rate, 1000, 0, start);
             prop_assert!(turn.wait(rate, 1000, rate * 1000, start) <= DEBT_MAX);
         }
+    }
+
+    #[test]
+    fn a_chunk_takes_its_time_however_slow_it_is() {
+        let (mut turn, now) = (Turn::default(), Instant::now());
+        assert!(turn.wait(10_000, 256_000, 0, now).is_zero());
+        assert_eq!(turn.wait(10_000, 256_000, 100_000, now), Duration::from_millis(25_600));
     }
 
     #[tokio::test]
