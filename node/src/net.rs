@@ -48,7 +48,7 @@ use self::content::serve::Server;
 use self::handle::Shared;
 use self::inbox::Inbox;
 use self::task::Task;
-use self::traffic::Traffic;
+use self::traffic::{Direction, Traffic};
 
 /// How a node takes part in the network.
 #[derive(Clone, Debug)]
@@ -65,15 +65,16 @@ pub struct NetConfig {
     pub external: Vec<String>,
     /// Bootstraps; each address ends in `/p2p/<id>`.
     pub bootstrap: Vec<String>,
-    /// Peers to try: the peer cache, and what a ticket names.
+    /// Peers to try: the peer cache, and what a ticket names. Addresses of our own among them are
+    /// those that we listened on before.
     pub peers: Vec<String>,
     /// Whether to look for peers on the local network.
     pub mdns: bool,
     /// Whether to ask the router for a port.
     pub upnp: bool,
-    /// Cap on contents sent, in bytes per second on the wire.
+    /// Cap on what is sent, in bytes per second on the wire: contents make room for the rest.
     pub max_upload: Option<u64>,
-    /// Cap on contents received, in bytes per second on the wire.
+    /// Cap on what is received, in bytes per second on the wire: contents make room for the rest.
     pub max_download: Option<u64>,
     /// Contents sent at the same time.
     pub upload_slots: usize,
@@ -103,7 +104,7 @@ pub fn start(
         config.genesis.clone(),
         config.clock,
         config.upload_slots,
-        Bucket::new(config.max_upload),
+        Bucket::new(config.max_upload, Direction::Up, traffic.clone()),
         traffic.clone(),
         notice_sender.clone(),
     ));
@@ -112,7 +113,7 @@ pub fn start(
         clock: config.clock,
         control,
         protocol: protocols.content.clone(),
-        download: Bucket::new(config.max_download),
+        download: Bucket::new(config.max_download, Direction::Down, traffic.clone()),
         rates: Rates::default(),
         places: Fetcher::places(),
         traffic: traffic.clone(),

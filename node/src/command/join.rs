@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::failure::Failure;
 use super::home::{Home, RunFolder};
-use super::run::{runtime, take_part};
+use super::run::{merged, runtime, take_part};
 use crate::cli::swarm::JoinOptions;
 pub(super) use parcel::Parcel;
 
@@ -85,7 +85,7 @@ fn fetch(
         genesis: Arc::from([]),
         listen: config.listen.clone(),
         external: Vec::new(),
-        bootstrap: ticket.bootstrap.iter().chain(&config.bootstrap).cloned().collect(),
+        bootstrap: merged(&config.bootstrap, &ticket.bootstrap),
         peers: ticket.peers.clone(),
         mdns: config.mdns,
         upnp: false,

@@ -225,11 +225,14 @@ fn net(
     }
 }
 
-/// The addresses of both, each once.
+/// The addresses of both, each once, those of the first before the others.
 pub(super) fn merged(one: &[String], other: &[String]) -> Vec<String> {
-    let mut all: Vec<String> = one.iter().chain(other).cloned().collect();
-    all.sort();
-    all.dedup();
+    let mut all: Vec<String> = Vec::new();
+    for address in one.iter().chain(other) {
+        if !all.contains(address) {
+            all.push(address.clone());
+        }
+    }
     all
 }
 

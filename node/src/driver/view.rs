@@ -272,7 +272,7 @@ impl Driver {
         })
     }
 
-    /// Saves where peers are, now and then: the next start needs no bootstrap.
+    /// Saves where peers are when that changed: the next start needs no bootstrap.
     pub(super) fn keep_peers(&mut self) {
         if self.peers_kept.elapsed() < KEEP_PEERS_EVERY {
             return;
@@ -280,7 +280,10 @@ impl Driver {
         self.peers_kept = Instant::now();
         let (store, peers) = (self.store.clone(), self.net.addresses());
         if !peers.is_empty() {
-            tokio::task::spawn_blocking(move || store.save_peers(&peers));
+            tokio::task::spawn_blocking(move || match store.peers() == peers {
+                true => Ok(()),
+                false => store.save_peers(&peers),
+            });
         }
     }
 }
@@ -310,5 +313,5 @@ fn standing(standing: Standing) -> &'static str {
 const SMOOTHING: f32 = 0.05;
 /// What "lately" means for the speed.
 const SPEED_OVER: Duration = Duration::from_secs(10);
-/// How often the peer cache is saved.
-const KEEP_PEERS_EVERY: Duration = Duration::from_secs(30);
+/// How often the peer cache is looked at.
+const KEEP_PEERS_EVERY: Duration = Duration::from_secs(5);

@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use atoll_protocol::limits::{ADDRESSES_PER_PEER_MAX, KNOWN_PEERS_MAX};
+use atoll_protocol::limits::{ADDRESSES_PER_PEER_MAX, CONNECTED_PEERS_MAX, KNOWN_PEERS_MAX};
 use atoll_protocol::rng::Rng;
 use libp2p::{Multiaddr, PeerId};
 
-use super::address::{is_relayed, to_peer};
+use super::address::{is_name, is_relayed, to_peer};
 
 /// Addresses of peers, and the back-off of each.
 #[derive(Debug)]
 pub(super) struct Book {
     entries: BTreeMap<PeerId, Entry>,
     rng: Rng,
+    /// No node of this run is up.
+    alone: bool,
 }
 
 #[derive(Debug)]
@@ -35,24 +37,41 @@ struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Due(Instant),
+    /// Not wanted until then, whatever is heard of it.
+    Avoided(Instant),
     Dialling,
-    Connected,
+    /// Since then.
+    Connected(Instant),
+}
+
+/// How good the word is that a peer has an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// From the peer itself, from the configuration, or from whom it registered with.
+    Good,
+    /// Another peer said so.
+    Hearsay,
 }
 
 impl Book {
     /// An empty book; `seed` spreads the attempts of different nodes.
     pub(super) fn new(seed: u64) -> Self {
-        Self { entries: BTreeMap::new(), rng: Rng::new(seed) }
+        Self { entries: BTreeMap::new(), rng: Rng::new(seed), alone: true }
     }
 
-    /// Takes note of an address; true if the peer was not known.
-    pub(super) fn learn(&mut self, peer: PeerId, address: Multiaddr, now: Instant) -> bool {
+    /// Takes note of an address; true if the peer was not known. Whoever is heard of is alive, so
+    /// it is dialled soon.
+    pub(super) fn learn(
+        &mut self,
+        peer: PeerId,
+        address: Multiaddr,
+        word: Word,
+        now: Instant,
+    ) -> bool {
         let address = to_peer(&address, peer);
         if let Some(entry) = self.entries.get_mut(&peer) {
-            if !entry.addresses.contains(&address) {
-                entry.make_room();
-                entry.addresses.push(address);
-            }
+            entry.learn(address, word);
+            self.hurry(&peer, now);
             return false;
         }
         if self.entries.len() >= KNOWN_PEERS_MAX && !self.forget_one() {
@@ -62,7 +81,7 @@ impl Book {
             addresses: vec![address],
             fixed: false,
             bootstrap: false,
-            hearsay: false,
+            hearsay: word == Word::Hearsay,
             ours: false,
             state: State::Due(now),
             attempts: 0,
@@ -71,11 +90,24 @@ impl Book {
         true
     }
 
-    /// A peer that was just learned is given up soon unless it answers.
-    pub(super) fn doubt(&mut self, peer: &PeerId) {
-        if let Some(entry) = self.entries.get_mut(peer) {
-            entry.hearsay = true;
+    /// Takes note of all the addresses that a peer says it has. Others are forgotten, but for
+    /// names, which outlive addresses, and for the one that `works`.
+    pub(super) fn replace(
+        &mut self,
+        peer: &PeerId,
+        addresses: &[Multiaddr],
+        works: Option<&Multiaddr>,
+    ) {
+        // A bootstrap is where the configuration says.
+        let Some(entry) = self.entries.get_mut(peer).filter(|it| !it.bootstrap) else { return };
+        let names = std::mem::take(&mut entry.addresses).into_iter().filter(is_name);
+        let told = works.into_iter().cloned().chain(names).chain(addresses.iter().cloned());
+        for address in told.map(|address| to_peer(&address, *peer)) {
+            if !entry.addresses.contains(&address) {
+                entry.addresses.push(address);
+            }
         }
+        entry.addresses.truncate(ADDRESSES_PER_PEER_MAX);
     }
 
     /// Never forgets this peer.
@@ -87,13 +119,23 @@ impl Book {
     }
 
     /// A connection is up; `dialled` is where it was reached.
-    pub(super) fn connected(&mut self, peer: &PeerId, dialled: Option<&Multiaddr>) {
+    pub(super) fn connected(&mut self, peer: &PeerId, dialled: Option<&Multiaddr>, now: Instant) {
         let Some(entry) = self.entries.get_mut(peer) else { return };
-        entry.state = State::Connected;
+        if !matches!(entry.state, State::Connected(_)) {
+            entry.state = State::Connected(now);
+        }
         if let Some(address) = dialled.map(|address| to_peer(address, *peer)) {
             entry.addresses.retain(|known| *known != address);
             entry.make_room();
             entry.addresses.insert(0, address);
+        }
+    }
+
+    /// The peer said what it is, and that is what it was taken for.
+    pub(super) fn answered(&mut self, peer: &PeerId) {
+        if let Some(entry) = self.entries.get_mut(peer) {
+            // Not none: it may be one of those who hang up at once, again and again.
+            entry.attempts = entry.attempts.min(1);
         }
     }
 
@@ -102,37 +144,58 @@ impl Book {
         if let Some(entry) = self.entries.get_mut(peer) {
             entry.ours = true;
             entry.hearsay = false;
-            entry.attempts = 0;
         }
     }
 
-    /// The last connection is gone: dial again soon.
+    /// The last connection is gone: dial again, at once if it had lasted.
     pub(super) fn disconnected(&mut self, peer: &PeerId, now: Instant) {
         let Some(entry) = self.entries.get_mut(peer) else { return };
-        entry.state = State::Due(now + back_off(entry.attempts, &mut self.rng));
-        entry.attempts = entry.attempts.saturating_add(1);
+        if let State::Connected(since) = entry.state {
+            if now.saturating_duration_since(since) >= LASTING_TIME {
+                entry.attempts = 0;
+            }
+            let wait = match entry.attempts {
+                0 => Duration::ZERO,
+                _ => entry.back_off(&mut self.rng),
+            };
+            entry.state = State::Due(now + wait);
+            entry.attempts = entry.attempts.saturating_add(1);
+        }
     }
 
     /// An attempt failed; returns how many in a row did.
     pub(super) fn failed(&mut self, peer: &PeerId, now: Instant) -> u32 {
         let Some(entry) = self.entries.get_mut(peer) else { return 0 };
-        if entry.state == State::Connected {
+        if entry.state != State::Dialling {
             return 0;
         }
-        entry.state = State::Due(now + back_off(entry.attempts, &mut self.rng));
+        entry.state = State::Due(now + entry.back_off(&mut self.rng));
         entry.attempts = entry.attempts.saturating_add(1);
         let attempts = entry.attempts;
         let most = if entry.hearsay { HEARSAY_ATTEMPTS_MAX } else { ATTEMPTS_MAX };
-        if attempts > most && !entry.fixed {
+        // If nobody answers, that may well be our own fault.
+        let kept = entry.fixed || self.alone && entry.ours;
+        if attempts > most && !kept {
             self.entries.remove(peer);
         }
         attempts
     }
 
-    /// Somebody wants this peer: dial it at the next occasion.
+    /// Somebody wants this peer, or heard of it: dial it at the next occasion.
     pub(super) fn hurry(&mut self, peer: &PeerId, now: Instant) {
         if let Some(Entry { state: State::Due(due), .. }) = self.entries.get_mut(peer) {
             *due = (*due).min(now + BACK_OFF_MIN);
+        }
+    }
+
+    /// Whether any node of this run is up. While none is, those that may lead to one are not left
+    /// alone for long.
+    pub(super) fn alone(&mut self, alone: bool, now: Instant) {
+        self.alone = alone;
+        for entry in self.entries.values_mut().filter(|it| alone && (it.fixed || it.ours)) {
+            if let State::Due(due) = &mut entry.state {
+                *due = (*due).min(now + BACK_OFF_ALONE);
+            }
         }
     }
 
@@ -140,7 +203,7 @@ impl Book {
     pub(super) fn avoid(&mut self, peer: &PeerId, now: Instant) {
         if let Some(entry) = self.entries.get_mut(peer) {
             entry.ours = false;
-            entry.state = State::Due(now + AVOID_TIME);
+            entry.state = State::Avoided(now + AVOID_TIME);
         }
     }
 
@@ -162,7 +225,7 @@ impl Book {
             .entries
             .iter()
             .filter_map(|(peer, entry)| match entry.state {
-                State::Due(at) if at <= now => Some((at, *peer)),
+                State::Due(at) | State::Avoided(at) if at <= now => Some((at, *peer)),
                 _ => None,
             })
             .collect();
@@ -192,10 +255,18 @@ impl Book {
         self.entries.contains_key(peer)
     }
 
-    /// What the next start should try: addresses of nodes of this run.
+    /// What the next start should try: addresses of nodes of this run, also of those that were
+    /// not met in this life.
     pub(super) fn cache(&self) -> Vec<String> {
-        let ours = self.entries.values().filter(|entry| entry.ours);
-        let addresses = ours.flat_map(|entry| {
+        let fixed =
+            |entry: &Entry| entry.fixed && !entry.bootstrap && entry.attempts < ATTEMPTS_MAX;
+        let mut known: Vec<(&PeerId, &Entry)> =
+            self.entries.iter().filter(|(_, entry)| entry.ours || fixed(entry)).collect();
+        known.sort_by_key(|(_, entry)| (!entry.is_connected(), !entry.ours));
+        known.truncate(CACHED_PEERS_MAX);
+        // In an order that changes only when they do.
+        known.sort_by_key(|(peer, _)| **peer);
+        let addresses = known.into_iter().flat_map(|(_, entry)| {
             // A relay's reservation does not outlive a restart, unless there is nothing else.
             let direct = entry.addresses.iter().any(|address| !is_relayed(address));
             entry.addresses.iter().filter(move |address| !direct || !is_relayed(address)).take(4)
@@ -205,38 +276,69 @@ impl Book {
 
     /// Where the connected nodes of this run are, for others of the run.
     pub(super) fn near(&self) -> Vec<String> {
-        let near = self.entries.values().filter(|it| it.ours && it.state == State::Connected);
+        let near = self.entries.values().filter(|entry| entry.ours && entry.is_connected());
         near.flat_map(|entry| entry.addresses.iter().take(2)).map(ToString::to_string).collect()
     }
 
-    /// Makes room for a newcomer: whoever failed most goes.
+    /// Makes room for a newcomer: whoever failed most goes, and those that people chose last.
     fn forget_one(&mut self) -> bool {
-        let idle = |entry: &&Entry| !entry.fixed && matches!(entry.state, State::Due(_));
+        let idle = |entry: &&Entry| {
+            !entry.bootstrap && matches!(entry.state, State::Due(_) | State::Avoided(_))
+        };
         let worst = self
             .entries
             .iter()
             .filter(|(_, entry)| idle(entry))
-            .max_by_key(|(_, entry)| (!entry.ours, entry.attempts))
+            .max_by_key(|(_, entry)| (!entry.fixed, !entry.ours, entry.attempts))
             .map(|(peer, _)| *peer);
         worst.is_some_and(|peer| self.entries.remove(&peer).is_some())
     }
 }
 
 impl Entry {
-    fn make_room(&mut self) {
-        self.addresses.truncate(ADDRESSES_PER_PEER_MAX - 1);
+    /// News come first, but for the address that works; what others say comes last.
+    fn learn(&mut self, address: Multiaddr, word: Word) {
+        if self.addresses.contains(&address) {
+            return;
+        }
+        self.make_room();
+        let place = match word {
+            Word::Good => usize::from(self.is_connected()).min(self.addresses.len()),
+            Word::Hearsay => self.addresses.len(),
+        };
+        self.addresses.insert(place, address);
     }
-}
 
-/// Doubling, with a quarter of jitter to both sides.
-fn back_off(attempts: u32, rng: &mut Rng) -> Duration {
-    let whole = BACK_OFF_MIN.saturating_mul(1 << attempts.min(6)).min(BACK_OFF_MAX);
-    let percent = u32::try_from(rng.range(75, 125)).unwrap_or(100);
-    whole * percent / 100
+    /// Forgets what was learnt first, names last of all.
+    fn make_room(&mut self) {
+        while self.addresses.len() >= ADDRESSES_PER_PEER_MAX {
+            let oldest = self.addresses.iter().rposition(|address| !is_name(address));
+            self.addresses.remove(oldest.unwrap_or(self.addresses.len() - 1));
+        }
+    }
+
+    fn is_connected(&self) -> bool {
+        matches!(self.state, State::Connected(_))
+    }
+
+    /// Doubling from the second attempt on, with a quarter of jitter to both sides.
+    fn back_off(&self, rng: &mut Rng) -> Duration {
+        let most = if self.bootstrap { BACK_OFF_BOOTSTRAP } else { BACK_OFF_MAX };
+        let doublings = self.attempts.saturating_sub(1).min(6);
+        let whole = BACK_OFF_MIN.saturating_mul(1 << doublings).min(most);
+        let percent = u32::try_from(rng.range(75, 125)).unwrap_or(100);
+        whole * percent / 100
+    }
 }
 
 const BACK_OFF_MIN: Duration = Duration::from_secs(1);
 const BACK_OFF_MAX: Duration = Duration::from_secs(60);
+/// Newcomers need it, and it has been made for being dialled.
+const BACK_OFF_BOOTSTRAP: Duration = Duration::from_secs(15);
+/// The same while nobody is up.
+const BACK_OFF_ALONE: Duration = Duration::from_secs(5);
+/// A connection that was up for so long was not refused.
+const LASTING_TIME: Duration = Duration::from_secs(5);
 /// How long a peer is left alone that has nothing for us.
 const AVOID_TIME: Duration = Duration::from_secs(3600);
 /// Peers that are dialled at once.
@@ -245,69 +347,8 @@ const DIALS_MAX: usize = 16;
 const ATTEMPTS_MAX: u32 = 1500;
 /// The same for a peer that only another peer spoke of.
 const HEARSAY_ATTEMPTS_MAX: u32 = 6;
+/// Peers that the next start is told of.
+const CACHED_PEERS_MAX: usize = 2 * CONNECTED_PEERS_MAX;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn address(port: u16) -> Multiaddr {
-        format!("/ip4/203.0.113.5/tcp/{port}").parse().unwrap()
-    }
-
-    #[test]
-    fn lost_peers_are_dialled_again_ever_more_seldom() {
-        let (mut book, mut now, peer) = (Book::new(1), Instant::now(), PeerId::random());
-        assert!(book.learn(peer, address(1), now));
-        let mut gaps = Vec::new();
-        for _ in 0..10 {
-            let from = now;
-            while book.due(now, 8).is_empty() {
-                now += Duration::from_millis(100);
-            }
-            gaps.push(now - from);
-            book.failed(&peer, now);
-        }
-        assert_eq!(gaps[0], Duration::ZERO);
-        assert!(gaps[1] >= Duration::from_millis(700) && gaps[1] <= Duration::from_millis(1400));
-        assert!(gaps[9] >= Duration::from_secs(45) && gaps[9] <= Duration::from_secs(76));
-        book.hurry(&peer, now);
-        assert_eq!(book.due(now + BACK_OFF_MIN, 8).len(), 1);
-        book.connected(&peer, None);
-        assert!(book.due(now + BACK_OFF_MAX * 2, 8).is_empty());
-        book.ours(&peer);
-        book.disconnected(&peer, now);
-        assert_eq!(book.due(now + BACK_OFF_MIN * 2, 8).len(), 1);
-    }
-
-    #[test]
-    fn the_book_is_bounded_and_keeps_the_configured() {
-        let (mut book, now) = (Book::new(2), Instant::now());
-        let fixed = PeerId::random();
-        book.learn(fixed, address(1), now);
-        book.fix(&fixed, true);
-        for _ in 0..KNOWN_PEERS_MAX + 50 {
-            book.learn(PeerId::random(), address(2), now);
-        }
-        for port in 0..100 {
-            book.learn(fixed, address(port), now);
-        }
-        assert_eq!(book.entries.len(), KNOWN_PEERS_MAX);
-        assert_eq!(book.addresses(&fixed).len(), ADDRESSES_PER_PEER_MAX);
-        assert_eq!(book.due(now, 4).len(), 5);
-        assert_eq!(book.due(now, 0).len(), 0);
-    }
-
-    #[test]
-    fn where_a_peer_was_reached_comes_first() {
-        let (mut book, now, peer) = (Book::new(3), Instant::now(), PeerId::random());
-        book.learn(peer, address(1), now);
-        book.learn(peer, address(2), now);
-        book.connected(&peer, Some(&address(2)));
-        assert_eq!(book.addresses(&peer)[0], to_peer(&address(2), peer));
-        assert!(book.cache().is_empty());
-        book.ours(&peer);
-        assert_eq!(book.cache().len(), 2);
-        book.wrong(&peer, &address(2));
-        assert_eq!(book.addresses(&peer), [to_peer(&address(1), peer)]);
-    }
-}
+mod tests;

@@ -32,8 +32,6 @@ pub enum NetEvent {
         outcome: FetchOutcome,
         /// Bytes that came for it, from everybody.
         bytes: u64,
-        /// How long it took.
-        elapsed: Duration,
     },
     /// Something worth telling people.
     Notice(Notice),

@@ -22,14 +22,18 @@ pub(super) fn gossip(topic: &IdentTopic) -> Result<Behaviour, NetError> {
         .message_id_fn(|message: &Message| message_id(&message.data))
         .max_transmit_size_for_topic(GOSSIP_BYTES_MAX + OVERHEAD, topic.hash())
         .heartbeat_initial_delay(Duration::from_secs(1))
+        .heartbeat_interval(HEARTBEAT)
         .history_length(HISTORY)
-        // A node sends its own messages to everybody; so relaying can be sparse, and whoever has
-        // a message says so before it is relayed.
+        // A node sends its own messages to everybody; so relaying can be sparse, and what it
+        // misses is told to two more peers now and then.
         .flood_publish(true)
+        .gossip_lazy(2)
+        .gossip_factor(0.0)
         .idontwant_message_size_threshold(IDONTWANT_BYTES)
-        .mesh_n_low(3)
-        .mesh_n(4)
-        .mesh_n_high(8)
+        .mesh_n_low(2)
+        .mesh_n(3)
+        // Where one is between all others, it passes on to some more.
+        .mesh_n_high(6)
         .mesh_outbound_min(1)
         .connection_handler_queue_len(QUEUE)
         .build()
@@ -128,10 +132,13 @@ fn thresholds() -> PeerScoreThresholds {
 const OVERHEAD: usize = 128;
 /// Bytes of a message's id: no two will ever be the same, and ids travel too.
 const ID_BYTES: usize = 20;
-/// Messages longer than this are worth telling others that they need not be sent.
-const IDONTWANT_BYTES: usize = 128;
+/// Messages longer than this are worth telling others that they need not be sent. Most are not:
+/// to say so takes a packet, too.
+const IDONTWANT_BYTES: usize = 768;
+/// How often gossipsub looks after its mesh; nodes are quiet for long.
+const HEARTBEAT: Duration = Duration::from_secs(5);
 /// Heartbeats for which a message may wait for its verdict.
-const HISTORY: usize = 10;
+const HISTORY: usize = 6;
 /// Messages that wait for one connection.
 const QUEUE: usize = 512;
 

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use atoll_protocol::fault::Verdict;
 use atoll_protocol::id::{ContentId, NodeId};
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use tokio::sync::{oneshot, watch};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
 use super::content::fetch::Fetcher;
 use super::content::serve::Server;
@@ -67,8 +69,8 @@ impl NetHandle {
         self.shared.inbox.put(Command::Fetch(Order { content, from, others, bytes_max }));
     }
 
-    /// Asks peers for the run's genesis, as they come up, until one gives a `good` one: the caller
-    /// knows its hash. Waits.
+    /// Asks peers for the run's genesis, all at once and as they come up, until one gives a `good`
+    /// one: the caller knows its hash. Waits.
     pub async fn genesis(
         &self,
         wait: Duration,
@@ -77,19 +79,21 @@ impl NetHandle {
         let until = Instant::now() + wait;
         let mut peers = self.shared.peers.clone();
         let mut asked = BTreeSet::new();
+        let mut answers = FuturesUnordered::new();
         loop {
             let new: Vec<NodeId> = peers.borrow_and_update().difference(&asked).copied().collect();
-            for node in new {
-                asked.insert(node);
-                match timeout_at(until, self.shared.fetcher.genesis(node)).await {
-                    Ok(Some(genesis)) if good(&genesis) => return Ok(genesis),
-                    Ok(_) => {}
-                    Err(_) => break,
+            asked.extend(&new);
+            answers.extend(new.into_iter().map(|node| self.shared.fetcher.genesis(node)));
+            tokio::select! {
+                Some(answer) = answers.next() => {
+                    if let Some(genesis) = answer.filter(|genesis| good(genesis)) {
+                        return Ok(genesis);
+                    }
                 }
-            }
-            match timeout_at(until, peers.changed()).await {
-                Ok(Ok(())) => {}
-                _ => return Err(NetError::NoGenesis { waited: wait, asked: asked.len() }),
+                Ok(()) = peers.changed() => {}
+                () = sleep_until(until) => {
+                    return Err(NetError::NoGenesis { waited: wait, asked: asked.len() });
+                }
             }
         }
     }
@@ -109,7 +113,7 @@ impl NetHandle {
         self.shared.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Addresses of nodes of this run that the next start should try.
+    /// Addresses that the next start should try: of nodes of this run, and its own to listen on.
     pub fn addresses(&self) -> Vec<String> {
         self.status().cache
     }

@@ -1,8 +1,9 @@
 //! Where others see us, as a hint for those behaviours that look for ways to us.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use libp2p::core::Endpoint;
 use libp2p::core::transport::PortUse;
@@ -16,14 +17,28 @@ use libp2p::{Multiaddr, PeerId};
 ///
 /// Identify does so too, but takes a port that differs from ours for one that was never listened
 /// on, and puts ours in its place: behind a router that gives us another port, that leads nowhere.
+///
+/// What they say cannot be checked, and those behaviours keep all of it; so only so much is passed
+/// on in an hour.
 #[derive(Debug, Default)]
-pub(super) struct Observed(VecDeque<Multiaddr>);
+pub(super) struct Observed {
+    waiting: VecDeque<Multiaddr>,
+    /// Passed on within the hour that began then.
+    passed: BTreeSet<Multiaddr>,
+    since: Option<Instant>,
+}
 
 impl Observed {
     /// Somebody sees the port that we listen on at this address.
-    pub(super) fn at(&mut self, address: Multiaddr) {
-        if self.0.len() < WAITING_MAX {
-            self.0.push_back(address);
+    pub(super) fn at(&mut self, address: Multiaddr, now: Instant) {
+        if self.since.is_none_or(|since| now.saturating_duration_since(since) >= RENEWAL) {
+            self.since = Some(now);
+            self.passed.clear();
+        }
+        let known = self.passed.contains(&address);
+        if self.waiting.len() < WAITING_MAX && (known || self.passed.len() < ADDRESSES_MAX) {
+            self.passed.insert(address.clone());
+            self.waiting.push_back(address);
         }
     }
 }
@@ -66,12 +81,34 @@ impl NetworkBehaviour for Observed {
 
     fn poll(&mut self, _: &mut Context<'_>) -> Poll<ToSwarm<Infallible, THandlerInEvent<Self>>> {
         // Addresses come in between two polls of the swarm, so nobody has to be woken.
-        match self.0.pop_front() {
+        match self.waiting.pop_front() {
             Some(address) => Poll::Ready(ToSwarm::NewExternalAddrCandidate(address)),
             None => Poll::Pending,
         }
     }
 }
 
-/// More are told of at once only by somebody who makes them up.
+/// More are told of in an hour only by somebody who makes them up.
+const ADDRESSES_MAX: usize = 32;
+/// Passed on at the next occasion.
 const WAITING_MAX: usize = 64;
+const RENEWAL: Duration = Duration::from_secs(3600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_makes_addresses_up_is_not_believed_for_long() {
+        let (mut observed, now) = (Observed::default(), Instant::now());
+        let address = |port: u16| format!("/ip4/203.0.113.5/udp/{port}/quic-v1").parse().unwrap();
+        for port in 0..1000 {
+            observed.at(address(port), now);
+        }
+        assert_eq!(observed.waiting.len(), ADDRESSES_MAX);
+        observed.at(address(1), now);
+        assert_eq!(observed.waiting.len(), ADDRESSES_MAX + 1);
+        observed.at(address(1000), now + RENEWAL);
+        assert_eq!(observed.waiting.len(), ADDRESSES_MAX + 2);
+    }
+}

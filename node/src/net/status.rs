@@ -28,7 +28,7 @@ pub struct NetStatus {
     pub bootstraps: Vec<BootstrapStatus>,
     /// Nodes of this run we are connected to.
     pub peers: Vec<PeerStatus>,
-    /// Addresses of nodes of this run that the next start should try.
+    /// Addresses that the next start should try: of nodes of this run, and its own to listen on.
     pub cache: Vec<String>,
 }
 

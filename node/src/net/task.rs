@@ -28,12 +28,13 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
 
 use self::discovery::Discovery;
+use self::listening::Listener;
 use self::outbox::Outbox;
 use self::peers::{Kind, Peer};
 use super::NetConfig;
 use super::address;
 use super::behaviour::{Behaviour, BehaviourEvent, Protocols};
-use super::book::Book;
+use super::book::{Book, Word};
 use super::content::fetch::{Fetcher, News};
 use super::content::serve::Server;
 use super::error::NetError;
@@ -85,12 +86,13 @@ pub(super) struct Task {
     fetcher: Arc<Fetcher>,
     server: Arc<Server>,
     fetches: JoinSet<(FetchOutcome, u64)>,
-    orders: HashMap<Id, (ContentId, NodeId, Instant)>,
+    orders: HashMap<Id, (ContentId, NodeId)>,
     /// Questions for the peers of peers.
     asks: JoinSet<(PeerId, News)>,
     traffic: Arc<Traffic>,
     status: Arc<Mutex<NetStatus>>,
     status_due: Instant,
+    listeners: Vec<Listener>,
     book: Book,
     peers: BTreeMap<PeerId, Peer>,
     receipts: Receipts,
@@ -134,6 +136,7 @@ impl Task {
             traffic,
             status,
             status_due: now,
+            listeners: Vec::new(),
             book: Book::new(u64::from_le_bytes(seed)),
             peers: BTreeMap::new(),
             receipts: Receipts::default(),
@@ -144,32 +147,30 @@ impl Task {
 
     /// Listens, and takes note of whom to dial.
     pub(super) fn begin(&mut self, config: &NetConfig) -> Result<(), NetError> {
-        for value in &config.listen {
-            let address = address::parse(value)?;
-            self.swarm.listen_on(address).map_err(|error| NetError::Listen {
-                address: value.clone(),
-                reason: connections::reason(&error),
-            })?;
-        }
+        let now = Instant::now();
+        // Most come from the peer cache, where one that cannot be read does not matter.
+        let peers = config.peers.iter().filter_map(|value| address::parse(value).ok());
+        let own = *self.swarm.local_peer_id();
+        let (before, peers): (Vec<_>, Vec<_>) =
+            peers.partition(|address| address::peer_in(address) == Some(own));
+        self.listen(config, &before)?;
         for value in &config.external {
             self.discovery.promised();
             self.swarm.add_external_address(address::parse(value)?);
         }
-        let now = Instant::now();
         for value in &config.bootstrap {
             let address = address::parse(value)?;
             let peer = address::peer_in(&address).ok_or(NetError::Unnamed(value.clone()))?;
-            self.book.learn(peer, address.clone(), now);
+            self.book.learn(peer, address.clone(), Word::Good, now);
             self.book.fix(&peer, true);
             self.swarm.behaviour_mut().always(&peer);
             self.discovery.meet_at(peer, address, now);
         }
-        for value in &config.peers {
-            let address = address::parse(value)?;
+        // The first of a peer is the best, and what is learnt last comes first.
+        for address in peers.into_iter().rev() {
             match address::peer_in(&address) {
-                Some(peer) if peer == *self.swarm.local_peer_id() => {}
                 Some(peer) => {
-                    self.book.learn(peer, address, now);
+                    self.book.learn(peer, address, Word::Good, now);
                     self.book.fix(&peer, false);
                 }
                 None => self.discovery.try_unnamed(address, now),
@@ -242,7 +243,10 @@ impl Task {
             self.swarm.behaviour_mut().unblock(peer);
         }
         self.close_spare(now);
-        self.discover(now);
+        self.reopen(now);
+        let alone = self.up.borrow().is_empty();
+        self.book.alone(alone, now);
+        self.discover(alone, now);
         self.ask_peers(now);
         let ours = self.peers.values().filter(|peer| peer.kind != Kind::Bootstrap).count();
         for (peer, addresses) in self.book.due(now, CONNECTED_PEERS_MAX.saturating_sub(ours)) {
@@ -258,7 +262,7 @@ impl Task {
         if let Some(peer) = peer_of(&order.from).filter(|peer| !self.peers.contains_key(peer)) {
             self.book.hurry(&peer, Instant::now());
         }
-        let (fetcher, entry) = (self.fetcher.clone(), (order.content, order.from, Instant::now()));
+        let (fetcher, entry) = (self.fetcher.clone(), (order.content, order.from));
         let task = self.fetches.spawn(async move { fetcher.fetch(order).await });
         self.orders.insert(task.id(), entry);
     }
@@ -271,9 +275,8 @@ impl Task {
                 (error.id(), (FetchOutcome::Unreachable, 0))
             }
         };
-        if let Some((content, from, began)) = self.orders.remove(&id) {
-            let elapsed = began.elapsed();
-            self.outbox.push(NetEvent::Fetched { content, from, outcome, bytes, elapsed });
+        if let Some((content, from)) = self.orders.remove(&id) {
+            self.outbox.push(NetEvent::Fetched { content, from, outcome, bytes });
         }
     }
 
@@ -296,11 +299,13 @@ impl Task {
     fn picture(&mut self, now: Instant) {
         let own = *self.swarm.local_peer_id();
         let shown = |address| address::to_peer(address, own).to_string();
+        // The next life listens on the same ports, if it can.
+        let ports = self.swarm.listeners().filter(|it| !address::is_relayed(it)).map(shown);
         let mut status = NetStatus {
             peer: own.to_string(),
             listening: self.swarm.listeners().map(shown).collect(),
             external: self.swarm.external_addresses().map(shown).collect(),
-            cache: self.book.cache(),
+            cache: self.book.cache().into_iter().chain(ports).collect(),
             ..NetStatus::default()
         };
         self.discovery.show(&mut status);

@@ -28,11 +28,33 @@ pub struct Counters {
     pub dropped_down: u64,
 }
 
+/// A direction, seen from here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Up,
+    Down,
+}
+
+/// What all streams carried in one direction.
+#[derive(Debug, Default)]
+struct Carried {
+    bytes: AtomicU64,
+    /// About so many, as bytes that are written or read at once travel together.
+    packets: AtomicU64,
+}
+
+impl Carried {
+    fn add(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.packets.fetch_add(bytes.div_ceil(PACKET_BYTES) as u64, Ordering::Relaxed);
+    }
+}
+
 /// The counters as the network writes them.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
-    up: AtomicU64,
-    down: AtomicU64,
+    up: Carried,
+    down: Carried,
     pub(super) payload_up: AtomicU64,
     pub(super) payload_down: AtomicU64,
     pub(super) connections: AtomicUsize,
@@ -46,8 +68,8 @@ impl Traffic {
         let [payload_up, payload_down] =
             [&self.payload_up, &self.payload_down].map(|count| count.load(Ordering::Relaxed));
         Counters {
-            control_up: self.up.load(Ordering::Relaxed).saturating_sub(payload_up),
-            control_down: self.down.load(Ordering::Relaxed).saturating_sub(payload_down),
+            control_up: self.up.bytes.load(Ordering::Relaxed).saturating_sub(payload_up),
+            control_down: self.down.bytes.load(Ordering::Relaxed).saturating_sub(payload_down),
             payload_up,
             payload_down,
             connections: self.connections.load(Ordering::Relaxed),
@@ -55,7 +77,27 @@ impl Traffic {
             dropped_down: self.dropped_down.load(Ordering::Relaxed),
         }
     }
+
+    /// About how many bytes went over the wire in one direction besides those of contents: gossip,
+    /// messages, the headers of all packets, and acknowledgements of what came the other way.
+    pub(super) fn around(&self, direction: Direction) -> u64 {
+        let (this, other, payload) = match direction {
+            Direction::Up => (&self.up, &self.down, &self.payload_up),
+            Direction::Down => (&self.down, &self.up, &self.payload_down),
+        };
+        // Every second packet is acknowledged by one of its own.
+        let packets =
+            this.packets.load(Ordering::Relaxed) + other.packets.load(Ordering::Relaxed) / 2;
+        let bytes = this.bytes.load(Ordering::Relaxed) + packets * HEADER_BYTES;
+        bytes.saturating_sub(payload.load(Ordering::Relaxed))
+    }
 }
+
+/// Bytes of a stream in a full packet.
+const PACKET_BYTES: usize = 1400;
+/// Bytes around them on the wire: Ethernet, IPv6, UDP, QUIC with its seal, and a frame's head;
+/// TCP with noise and yamux comes to about the same. An acknowledgement is not much else.
+const HEADER_BYTES: u64 = 100;
 
 /// A connection whose bytes are counted.
 pub(super) struct Counted<T> {
@@ -105,7 +147,7 @@ impl AsyncRead for Counted<SubstreamBox> {
         into: &mut [u8],
     ) -> Poll<io::Result<usize>> {
         let count = ready!(Pin::new(&mut self.inner).poll_read(cx, into))?;
-        self.traffic.down.fetch_add(count as u64, Ordering::Relaxed);
+        self.traffic.down.add(count);
         Poll::Ready(Ok(count))
     }
 }
@@ -117,7 +159,7 @@ impl AsyncWrite for Counted<SubstreamBox> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let count = ready!(Pin::new(&mut self.inner).poll_write(cx, bytes))?;
-        self.traffic.up.fetch_add(count as u64, Ordering::Relaxed);
+        self.traffic.up.add(count);
         Poll::Ready(Ok(count))
     }
 

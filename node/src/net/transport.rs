@@ -52,6 +52,8 @@ fn direct(
         .upgrade(Version::V1Lazy)
         .authenticate(noise.clone())
         .multiplex(yamux::Config::default())
+        // A machine that is off would be waited for for minutes.
+        .timeout(HANDSHAKE_TIME)
         .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
     let quic = quic::tokio::Transport::new(quic_config(key))
         .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
@@ -67,12 +69,14 @@ fn quic_config(key: &Keypair) -> quic::Config {
     let mut config = quic::Config::new(key);
     config.max_stream_data = STREAM_WINDOW;
     config.max_connection_data = CONNECTION_WINDOW;
-    config.handshake_timeout = Duration::from_secs(10);
+    config.handshake_timeout = HANDSHAKE_TIME;
     config.max_idle_timeout = 20_000;
     config.keep_alive_interval = Duration::from_secs(8);
     config
 }
 
+/// Within this time whoever is there has answered.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 /// Bytes under way in one stream: 100 Mbit/s over a third of a second, and more.
 const STREAM_WINDOW: u32 = 6 * 1024 * 1024;
 /// Bytes under way in one connection.

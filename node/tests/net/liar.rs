@@ -1,4 +1,6 @@
-//! A peer that gives the right outline and then other bytes.
+//! A peer that gives the right outline, and then other bytes or hardly any.
+
+use std::time::Duration;
 
 use atoll_protocol::crypto::Outline;
 use futures::StreamExt as _;
@@ -15,8 +17,17 @@ struct Liar {
     streams: libp2p_stream::Behaviour,
 }
 
+/// What is wrong with it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Vice {
+    /// It sends other bytes.
+    Lies,
+    /// It sends a few bytes now and then, just enough not to be given up.
+    Trickles,
+}
+
 /// Starts a liar; returns its address.
-pub(crate) async fn start(secret: u8, content: Vec<u8>) -> String {
+pub(crate) async fn start(secret: u8, content: Vec<u8>, vice: Vice) -> String {
     let key = atoll_protocol::crypto::Key::from_secret([secret; 32]).keypair();
     let peer = key.public().to_peer_id();
     let transport = quic::tokio::Transport::new(quic::Config::new(&key))
@@ -30,8 +41,8 @@ pub(crate) async fn start(secret: u8, content: Vec<u8>) -> String {
     let mut messages = control.accept(name("message")).unwrap();
     let mut contents = control.accept(name("content")).unwrap();
     let identify = identify::Behaviour::new(identify::Config::new("/atoll/1".into(), key.public()));
-    let config = swarm::Config::with_tokio_executor()
-        .with_idle_connection_timeout(std::time::Duration::from_secs(600));
+    let config =
+        swarm::Config::with_tokio_executor().with_idle_connection_timeout(Duration::from_secs(600));
     let mut swarm = Swarm::new(transport, Liar { identify, streams }, peer, config);
     swarm.listen_on("/ip4/127.0.0.1/udp/0/quic-v1".parse().unwrap()).unwrap();
     let address = loop {
@@ -47,7 +58,7 @@ pub(crate) async fn start(secret: u8, content: Vec<u8>) -> String {
                 Some((_, stream)) = contents.next() => {
                     let content = content.clone();
                     // The fetching side ends the stream whenever it likes.
-                    tokio::spawn(async move { lie(stream, content).await.ok() });
+                    tokio::spawn(async move { lie(stream, content, vice).await.ok() });
                 }
             }
         }
@@ -55,9 +66,9 @@ pub(crate) async fn start(secret: u8, content: Vec<u8>) -> String {
     format!("{address}/p2p/{peer}")
 }
 
-async fn lie(mut stream: Stream, mut content: Vec<u8>) -> std::io::Result<()> {
+async fn lie(mut stream: Stream, mut content: Vec<u8>, vice: Vice) -> std::io::Result<()> {
     let outline = Outline::of(&content);
-    for byte in content.iter_mut().skip(1000).step_by(100_000) {
+    for byte in content.iter_mut().skip(1000).step_by(100_000).filter(|_| vice == Vice::Lies) {
         *byte ^= 1;
     }
     loop {
@@ -76,7 +87,16 @@ async fn lie(mut stream: Stream, mut content: Vec<u8>) -> std::io::Result<()> {
         };
         stream.write_all(&[1]).await?;
         stream.write_all(&(answer.len() as u64).to_le_bytes()).await?;
-        stream.write_all(&answer).await?;
+        match vice {
+            Vice::Trickles if request[0] != 1 => {
+                for drop in answer.chunks(3000) {
+                    stream.write_all(drop).await?;
+                    stream.flush().await?;
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+            }
+            _ => stream.write_all(&answer).await?,
+        }
         stream.flush().await?;
     }
 }

@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod finding;
+mod greedy;
 mod liar;
 mod memory;
+mod rebirth;
 mod support;
 
 use std::sync::atomic::Ordering;
@@ -74,6 +76,29 @@ async fn gossip_is_relayed_only_once_accepted() {
     assert_eq!(passed, [b"last".to_vec(), b"passed".to_vec()]);
     middle.handle.judge(held.expect("it came"), Verdict::Accept);
     assert_eq!(right.message().await.1, b"held");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_between_all_others_passes_on_to_all() {
+    let mut middle = Net::start(1, &[]).await;
+    let mut around = Vec::new();
+    for secret in 2..7 {
+        around.push(Net::start(secret, &[&middle]).await);
+    }
+    for one in &around {
+        // Left alone, they would hear of each other and meet.
+        for other in around.iter().filter(|other| other.node != one.node) {
+            one.handle.penalise(other.node, 100);
+        }
+    }
+    middle.all_up(around.len()).await;
+    around[0].handle.publish(b"to all".to_vec());
+    let (_, _, receipt) = middle.message().await;
+    middle.handle.judge(receipt, Verdict::Accept);
+    for other in &mut around[1..] {
+        let (from, message, _) = other.message().await;
+        assert_eq!((from, message.as_slice()), (middle.node, &b"to all"[..]));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -173,7 +198,7 @@ async fn two_holders_share_the_work() {
 async fn a_liar_is_found_out_and_left_out() {
     let content = bytes(5 * MIB);
     let id = content_id(&content);
-    let address = liar::start(9, content.clone()).await;
+    let address = liar::start(9, content.clone(), liar::Vice::Lies).await;
     let liar = Key::from_secret([9; 32]).node();
     let mut dialling = config(1, &[]);
     dialling.peers = vec![address];
@@ -189,6 +214,35 @@ async fn a_liar_is_found_out_and_left_out() {
     let (outcome, _) = one.fetch_with(id, honest.node, &[liar], 1 << 30).await;
     assert_eq!(outcome, FetchOutcome::Stored);
     assert_eq!(*one.memory.content(&id).unwrap(), content);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_trickling_holder_does_not_stall_a_fetch() {
+    let content = bytes(5 * MIB);
+    let id = content_id(&content);
+    let address = liar::start(9, content.clone(), liar::Vice::Trickles).await;
+    let slow = Key::from_secret([9; 32]).node();
+    let mut dialling = config(1, &[]);
+    dialling.peers = vec![address];
+    let mut one = Net::with(dialling, Memory::default()).await;
+    one.up(slow).await;
+    let quick = Net::start(2, &[&one]).await;
+    quick.memory.put(content.clone());
+    one.up(quick.node).await;
+    // The slow one is asked first, so it has some chunks to send, and would take minutes.
+    let (outcome, _) = one.fetch_with(id, slow, &[quick.node], 1 << 30).await;
+    assert_eq!(outcome, FetchOutcome::Stored);
+    assert_eq!(*one.memory.content(&id).unwrap(), content);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_peer_cannot_hold_every_slot() {
+    let one = Net::start(1, &[]).await;
+    let id = one.memory.put(bytes(5 * MIB));
+    let _streams = greedy::start(9, &one.address, id, 12).await;
+    let mut other = Net::start(2, &[&one]).await;
+    other.up(one.node).await;
+    assert_eq!(other.fetch(id, &one).await.0, FetchOutcome::Stored);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

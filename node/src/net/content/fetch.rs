@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use atoll_protocol::crypto::Outline;
 use atoll_protocol::fetch::FetchOutcome;
@@ -78,19 +79,30 @@ impl Fetcher {
         (outcome, received)
     }
 
-    /// Asks a peer for the run's genesis.
+    /// Asks a peer for the run's genesis, again and again while it is busy.
     pub(in crate::net) async fn genesis(&self, node: NodeId) -> Option<Vec<u8>> {
-        let mut holder = self.open(node).await.ok()?;
-        holder.ask(Request::Genesis, GENESIS_BYTES_MAX as u64).await.ok()
+        loop {
+            let answer = match self.open(node).await {
+                Ok(mut holder) => holder.ask(Request::Genesis, GENESIS_BYTES_MAX as u64).await,
+                Err(end) => Err(end),
+            };
+            match answer {
+                Ok(genesis) => return Some(genesis),
+                Err(End::Lost) if self.is_up(&node) => sleep(BUSY_TIME).await,
+                Err(_) => return None,
+            }
+        }
     }
 
     /// Asks a peer what time it is, and where its peers are.
     pub(in crate::net) async fn news(&self, node: NodeId) -> News {
         let mut news = News::default();
         let Ok(mut holder) = self.open(node).await else { return news };
-        let asked = unix_ms((self.clock)());
+        let (asked, began) = (unix_ms((self.clock)()), Instant::now());
         if let Ok(time) = holder.ask(Request::Time, TIME_BYTES).await
             && let Ok(time) = time.try_into()
+            // After a long way nobody knows where on it the answer was given.
+            && began.elapsed() <= CLOCK_WAY_MAX
         {
             // The answer was given about half way between the question and now.
             let between = i64::midpoint(asked, unix_ms((self.clock)()));
@@ -138,8 +150,14 @@ impl Fetcher {
             incoming: Arc::new(Mutex::new(Some(incoming))),
             pool: Pool::new(missing),
             holders: holders.len(),
+            received: AtomicU64::new(0),
         };
-        let ended = self.read_from(&job, order.from, &holders, first, received).await;
+        let ended = tokio::select! {
+            ended = self.read_from(&job, order.from, &holders, first) => ended,
+            // Whoever is still sending sends what others were faster with.
+            () = job.pool.done() => Ok(()),
+        };
+        *received = job.received.load(Ordering::Relaxed);
         // Taken out even if it failed: whoever still writes must find nothing to write to.
         let incoming = taken(&job.incoming).await.map_err(End::Disk)?;
         if !job.pool.is_done() {
@@ -183,7 +201,6 @@ impl Fetcher {
         from: NodeId,
         holders: &[NodeId],
         mut first: Option<Holder<'a>>,
-        received: &mut u64,
     ) -> Result<(), End> {
         let mut running: FuturesUnordered<_> = holders
             .iter()
@@ -193,8 +210,7 @@ impl Fetcher {
             })
             .collect();
         let mut ended = Ok(());
-        while let Some((node, end, bytes)) = running.next().await {
-            *received += bytes;
+        while let Some((node, end)) = running.next().await {
             match end {
                 Err(End::Wrong) if node == from => return Err(End::Wrong),
                 Err(End::Disk(error)) => return Err(End::Disk(error)),
@@ -212,12 +228,12 @@ impl Fetcher {
         node: NodeId,
         first: bool,
         mut holder: Option<Holder<'a>>,
-    ) -> (NodeId, Result<(), End>, u64) {
-        let mut received = 0;
+    ) -> (NodeId, Result<(), End>) {
+        let mut received = false;
         // Those who only help must not keep others from beginning.
         let place =
             if first { self.places.acquire().await.ok() } else { self.places.try_acquire().ok() };
-        let Some(_place) = place else { return (node, Err(End::Lost), 0) };
+        let Some(_place) = place else { return (node, Err(End::Lost)) };
         let mut tries = 0;
         loop {
             let opened = match holder.take() {
@@ -229,9 +245,9 @@ impl Fetcher {
                 Err(end) => Err(end),
             };
             // A stream that never answered may have been turned away at a busy door.
-            let again = received == 0 && tries < RETRIES && self.is_up(&node);
+            let again = !received && tries < RETRIES && self.is_up(&node);
             if !(again && matches!(end, Err(End::Lost))) {
-                return (node, end, received);
+                return (node, end);
             }
             tries += 1;
             sleep(RETRY_TIME * tries).await;
@@ -276,3 +292,7 @@ const OPEN_TIME: Duration = Duration::from_secs(10);
 /// Attempts after the first one.
 const RETRIES: u32 = 4;
 const RETRY_TIME: Duration = Duration::from_millis(50);
+/// How long to leave a peer alone that was too busy for a genesis.
+const BUSY_TIME: Duration = Duration::from_secs(1);
+/// The longest way of a question about the time and its answer.
+const CLOCK_WAY_MAX: Duration = Duration::from_secs(2);

@@ -1,7 +1,7 @@
 //! One holder of a content that is being fetched: what it is asked for, and how it answers.
 
 use std::io;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -39,6 +39,8 @@ pub(super) struct Job {
     pub(super) incoming: Slot,
     pub(super) pool: Pool,
     pub(super) holders: usize,
+    /// Bytes that came, from everybody.
+    pub(super) received: AtomicU64,
 }
 
 /// The content on its way in; taken out when the fetch ends.
@@ -73,13 +75,13 @@ impl Holder<'_> {
         let bytes = answer(&mut self.stream, patience).await?;
         let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes as u64 <= most);
         let mut into = vec![0; bytes.ok_or(End::Wrong)?];
-        fill(&mut self.stream, &mut into, patience).await?;
-        self.fetcher.traffic.payload_down.fetch_add(into.len() as u64, Ordering::Relaxed);
+        fill(&mut self.stream, &mut into, patience, |_| {}).await?;
         Ok(into)
     }
 
-    /// Fetches chunks from this holder until there are none left to fetch.
-    pub(super) async fn run(self, job: &Job, received: &mut u64) -> Result<(), End> {
+    /// Fetches chunks from this holder until there are none left to fetch; `received` says
+    /// whether it sent any.
+    pub(super) async fn run(self, job: &Job, received: &mut bool) -> Result<(), End> {
         let (reader, writer) = self.stream.split();
         let (sender, receiver) = mpsc::channel(AHEAD);
         let asking = ask_all(self.fetcher, self.node, job, writer, sender);
@@ -103,7 +105,7 @@ async fn ask_all<'a>(
         let most = fetcher.rates.chunks(&node).min(u32::try_from(share).unwrap_or(u32::MAX));
         let most = fetcher.range_max().min(most.max(1));
         let taken = tokio::select! {
-            taken = job.pool.take(most) => taken,
+            taken = job.pool.take(node, most) => taken,
             () = sender.closed() => return Ok(()),
         };
         let Some(taken) = taken else { break };
@@ -131,8 +133,12 @@ async fn read_all<'a>(
     job: &'a Job,
     mut reader: impl AsyncRead + Unpin,
     mut receiver: mpsc::Receiver<Taken<'a>>,
-    received: &mut u64,
+    received: &mut bool,
 ) -> Result<(), End> {
+    let count = |bytes: usize| {
+        job.received.fetch_add(bytes as u64, Ordering::Relaxed);
+        fetcher.traffic.payload_down.fetch_add(bytes as u64, Ordering::Relaxed);
+    };
     let mut spare = Vec::new();
     let mut writing: Option<(Taken<'a>, Written)> = None;
     while let Some(mut taken) = receiver.recv().await {
@@ -148,9 +154,8 @@ async fn read_all<'a>(
             let place = job.outline.range(index);
             let mut bytes = std::mem::take(&mut spare);
             bytes.resize(usize::try_from(place.end - place.start).unwrap_or(0), 0);
-            fill(&mut reader, &mut bytes, patience).await?;
-            *received += bytes.len() as u64;
-            fetcher.traffic.payload_down.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            fill(&mut reader, &mut bytes, patience, count).await?;
+            *received = true;
             if let Some(before) = writing.take() {
                 spare = written(before).await?;
             }
@@ -180,7 +185,9 @@ fn write(job: &Job, chunk: u32, bytes: Vec<u8>) -> Written {
         }
         let mut incoming = incoming.lock().unwrap_or_else(PoisonError::into_inner);
         let incoming = incoming.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
-        incoming.write(chunk, &bytes)?;
+        if !incoming.has(chunk) {
+            incoming.write(chunk, &bytes)?;
+        }
         Ok((bytes, true))
     })
 }
@@ -211,18 +218,23 @@ async fn answer(reader: &mut (impl AsyncRead + Unpin), patience: Duration) -> Re
     }
 }
 
-/// Reads exactly so many bytes. Whoever sends something has time, but not for ever.
+/// Reads exactly so many bytes, counting them as they come. Whoever sends something has time, but
+/// not for ever.
 async fn fill(
     reader: &mut (impl AsyncRead + Unpin),
     into: &mut [u8],
     patience: Duration,
+    count: impl Fn(usize),
 ) -> Result<(), End> {
     let slowest = Duration::from_secs((into.len() / RATE_MIN) as u64);
     let until = Instant::now() + patience + slowest;
     let mut filled = 0;
     while filled < into.len() {
         match timeout(patience, reader.read(&mut into[filled..])).await {
-            Ok(Ok(count)) if count > 0 && Instant::now() < until => filled += count,
+            Ok(Ok(bytes)) if bytes > 0 && Instant::now() < until => {
+                filled += bytes;
+                count(bytes);
+            }
             _ => return Err(End::Lost),
         }
     }

@@ -16,7 +16,7 @@ use futures::StreamExt as _;
 use futures::io::AsyncWriteExt as _;
 use libp2p::{PeerId, Stream};
 use libp2p_stream::IncomingStreams;
-use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
+use tokio::sync::{AcquireError, Semaphore, SemaphorePermit, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -37,11 +37,19 @@ pub(in crate::net) struct Server {
     clock: fn() -> SystemTime,
     outlines: Outlines,
     slots: Semaphore,
+    /// Slots that one peer may have.
+    share: usize,
     waiting: AtomicUsize,
     upload: Bucket,
     traffic: Arc<Traffic>,
     notices: mpsc::Sender<Notice>,
-    streams: Mutex<BTreeMap<PeerId, usize>>,
+    guests: Mutex<BTreeMap<PeerId, Guest>>,
+}
+
+/// What one peer has here.
+struct Guest {
+    streams: usize,
+    slots: Arc<Semaphore>,
 }
 
 /// A content that the last request on a stream was about; the next one mostly is, too.
@@ -68,11 +76,12 @@ impl Server {
             clock,
             outlines: Outlines::default(),
             slots: Semaphore::new(slots.clamp(1, CONTENT_STREAMS_MAX)),
+            share: slots.clamp(1, CONTENT_STREAMS_MAX).div_ceil(2),
             waiting: AtomicUsize::new(0),
             upload,
             traffic,
             notices,
-            streams: Mutex::default(),
+            guests: Mutex::default(),
         }
     }
 
@@ -103,35 +112,30 @@ impl Server {
             {
                 let server = self.clone();
                 streams.spawn(async move {
-                    if let Err(error) = server.serve(stream).await {
+                    if let Err(error) = server.serve(stream, &place).await {
                         tracing::debug!(%peer, %error, "a content stream ended");
                     }
-                    drop(place);
                 });
             }
         }
     }
 
-    async fn serve(&self, mut stream: Stream) -> io::Result<()> {
+    async fn serve(&self, mut stream: Stream, place: &Place) -> io::Result<()> {
         let mut open = None;
         while let Some(request) = timeout(IDLE_MAX, Request::read(&mut stream)).await?? {
-            let Some(_slot) = self.slot(&mut stream).await? else {
+            if self.talk(&mut stream, request).await? {
+                continue;
+            }
+            let Some(_slot) = self.slot(&mut stream, place).await? else {
                 timeout(WRITE_MAX, Answer::Busy.write(&mut stream)).await??;
                 continue;
             };
             match request {
+                Request::Peers | Request::Time => {}
                 Request::Genesis => {
                     let genesis =
                         self.genesis.lock().unwrap_or_else(PoisonError::into_inner).clone();
                     self.answer(&mut stream, (!genesis.is_empty()).then_some(&genesis)).await?;
-                }
-                Request::Peers => {
-                    let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    self.answer(&mut stream, Some(&peers)).await?;
-                }
-                Request::Time => {
-                    let now = unix_ms((self.clock)()).to_le_bytes();
-                    self.answer(&mut stream, Some(&now)).await?;
                 }
                 Request::Outline(content) => {
                     self.open(&mut open, content).await?;
@@ -150,14 +154,41 @@ impl Server {
         stream.close().await
     }
 
+    /// Answers what takes next to nothing at once, without a slot: what time it is has to be said
+    /// now, and who looks for peers may be alone. True if it was that.
+    async fn talk(&self, stream: &mut Stream, request: Request) -> io::Result<bool> {
+        let answer: Arc<[u8]> = match request {
+            Request::Peers => self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            Request::Time => Arc::from(unix_ms((self.clock)()).to_le_bytes()),
+            _ => return Ok(false),
+        };
+        let said = async {
+            Answer::Here(answer.len() as u64).write(stream).await?;
+            stream.write_all(&answer).await?;
+            stream.flush().await
+        };
+        timeout(WRITE_MAX, said).await??;
+        Ok(true)
+    }
+
     /// Waits for a slot and lets the other side know that it is not forgotten; none if too many
-    /// wait already.
-    async fn slot(&self, stream: &mut Stream) -> io::Result<Option<SemaphorePermit<'_>>> {
-        if let Ok(slot) = self.slots.try_acquire() {
-            return Ok(Some(slot));
+    /// wait already. No peer gets more than its share, however many streams it opens.
+    async fn slot<'a>(
+        &'a self,
+        stream: &mut Stream,
+        place: &'a Place,
+    ) -> io::Result<Option<[SemaphorePermit<'a>; 2]>> {
+        if let Ok(own) = place.slots.try_acquire()
+            && let Ok(slot) = self.slots.try_acquire()
+        {
+            return Ok(Some([own, slot]));
         }
         let Some(_waiter) = Waiter::queue(&self.waiting) else { return Ok(None) };
-        let slot = self.slots.acquire();
+        let slot = async {
+            // In this order: whoever waits for its own takes nothing from others.
+            let own = place.slots.acquire().await?;
+            Ok::<_, AcquireError>([own, self.slots.acquire().await?])
+        };
         tokio::pin!(slot);
         loop {
             match timeout(WAIT_INTERVAL, slot.as_mut()).await {
@@ -251,8 +282,8 @@ impl Server {
         let _ = self.notices.try_send(Notice::Broken(content));
     }
 
-    fn streams(&self) -> MutexGuard<'_, BTreeMap<PeerId, usize>> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    fn guests(&self) -> MutexGuard<'_, BTreeMap<PeerId, Guest>> {
+        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -276,27 +307,31 @@ impl Open {
 struct Place {
     server: Arc<Server>,
     peer: PeerId,
+    /// The peer's share of the slots.
+    slots: Arc<Semaphore>,
 }
 
 impl Place {
     fn take(server: &Arc<Server>, peer: PeerId) -> Option<Self> {
-        let mut streams = server.streams();
-        let count = streams.entry(peer).or_default();
-        if *count >= CONTENT_STREAMS_PER_PEER_MAX {
+        let mut guests = server.guests();
+        let guest = guests
+            .entry(peer)
+            .or_insert_with(|| Guest { streams: 0, slots: Arc::new(Semaphore::new(server.share)) });
+        if guest.streams >= CONTENT_STREAMS_PER_PEER_MAX {
             return None;
         }
-        *count += 1;
-        Some(Self { server: server.clone(), peer })
+        guest.streams += 1;
+        Some(Self { server: server.clone(), peer, slots: guest.slots.clone() })
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut streams = self.server.streams();
-        if let Some(count) = streams.get_mut(&self.peer) {
-            *count -= 1;
-            if *count == 0 {
-                streams.remove(&self.peer);
+        let mut guests = self.server.guests();
+        if let Some(guest) = guests.get_mut(&self.peer) {
+            guest.streams -= 1;
+            if guest.streams == 0 {
+                guests.remove(&self.peer);
             }
         }
     }

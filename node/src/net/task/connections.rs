@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
+use atoll_protocol::limits::ADDRESSES_PER_PEER_MAX;
 use libp2p::core::ConnectedPoint;
 use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
 use libp2p::swarm::{ConnectionId, DialError, SwarmEvent};
@@ -10,6 +11,7 @@ use libp2p::{Multiaddr, PeerId, identify, ping};
 
 use super::super::address::{is_relayed, is_worth_dialling, udp_of};
 use super::super::behaviour::{BehaviourEvent, KAD};
+use super::super::book::Word;
 use super::super::event::{How, NetEvent, Notice};
 use super::super::identity::node_of;
 use super::super::status::Way;
@@ -37,6 +39,8 @@ impl Task {
         let options = DialOpts::peer_id(peer)
             .condition(PeerCondition::DisconnectedAndNotDialing)
             .addresses(addresses)
+            // The hash table may know more.
+            .extend_addresses_through_behaviour()
             .build();
         if let Err(error) = self.swarm.dial(options) {
             self.dial_failed(Some(peer), &error, now);
@@ -52,7 +56,7 @@ impl Task {
         let seen = link.address.clone();
         link.observed = Some(info.observed_addr.clone());
         if link.dialled && !link.is_relayed() && udp_of(&info.observed_addr).is_some() {
-            self.swarm.behaviour_mut().observed.at(info.observed_addr.clone());
+            self.swarm.behaviour_mut().observed.at(info.observed_addr.clone(), now);
         }
         let first = peer.kind == Kind::Unknown;
         let ours = peer.node.is_some() && info.protocols.contains(&self.protocols.message);
@@ -69,7 +73,8 @@ impl Task {
             self.learn_own(peer_id, &info, &seen, now);
         }
         if ours {
-            self.book.connected(&peer_id, None);
+            self.book.connected(&peer_id, None, now);
+            self.book.answered(&peer_id);
             self.book.ours(&peer_id);
             if first {
                 self.rescore(peer_id, now);
@@ -138,12 +143,10 @@ impl Task {
         if peer == *self.swarm.local_peer_id() || self.penalties.blocks(&peer) {
             return;
         }
-        if self.book.learn(peer, address, now)
+        let word = if how == How::Peer { Word::Hearsay } else { Word::Good };
+        if self.book.learn(peer, address, word, now)
             && let Some(node) = node_of(&peer)
         {
-            if how == How::Peer {
-                self.book.doubt(&peer);
-            }
             self.outbox.tell(Notice::Discovered { node, how });
         }
     }
@@ -190,9 +193,9 @@ impl Task {
                 self.learn(id, address.clone(), How::Configured, now);
                 self.book.fix(&id, false);
             }
-            self.book.connected(&id, (!relayed).then_some(&address));
+            self.book.connected(&id, (!relayed).then_some(&address), now);
         } else {
-            self.book.connected(&id, None);
+            self.book.connected(&id, None, now);
         }
         self.count_connections();
     }
@@ -202,9 +205,10 @@ impl Task {
             peer.links.retain(|link| link.id != connection);
         }
         if last {
-            if self.penalties.blocks(&id) {
+            let stranger = self.peers.get(&id).is_some_and(|peer| peer.kind == Kind::Stranger);
+            if stranger || self.penalties.blocks(&id) {
                 self.book.avoid(&id, now);
-            } else if self.peers.get(&id).is_some_and(|peer| peer.kind != Kind::Stranger) {
+            } else {
                 self.book.disconnected(&id, now);
             }
             if let Some(node) = self.peers.remove(&id).and_then(|peer| peer.node)
@@ -233,16 +237,18 @@ impl Task {
         }
     }
 
-    /// Takes note of the addresses a peer says it has.
+    /// Takes note of the addresses a peer says it has, which are all.
     fn learn_own(&mut self, peer: PeerId, info: &identify::Info, seen: &Multiaddr, now: Instant) {
-        let kad = info.protocols.contains(&KAD);
-        for address in &info.listen_addrs {
-            if !is_worth_dialling(address, seen) {
-                continue;
-            }
-            self.learn(peer, address.clone(), How::Inbound, now);
-            if kad && !is_relayed(address) {
-                self.swarm.behaviour_mut().kad.add_address(&peer, address.clone());
+        let all = info.listen_addrs.iter().filter(|it| is_worth_dialling(it, seen));
+        let all: Vec<Multiaddr> = all.take(ADDRESSES_PER_PEER_MAX).cloned().collect();
+        let Some(first) = all.first() else { return };
+        self.learn(peer, first.clone(), How::Inbound, now);
+        let links = self.peers.get(&peer).into_iter().flat_map(|peer| &peer.links);
+        let mut works = links.filter(|link| link.dialled && !link.is_relayed());
+        self.book.replace(&peer, &all, works.next().map(|link| &link.address));
+        if info.protocols.contains(&KAD) {
+            for address in all.into_iter().filter(|it| !is_relayed(it)) {
+                self.swarm.behaviour_mut().kad.add_address(&peer, address);
             }
         }
     }

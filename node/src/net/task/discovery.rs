@@ -127,7 +127,7 @@ impl Discovery {
 
 impl Task {
     /// Asks whoever may know of peers, when it is time.
-    pub(super) fn discover(&mut self, now: Instant) {
+    pub(super) fn discover(&mut self, alone: bool, now: Instant) {
         self.dial_unnamed(now);
         let reachable = self.swarm.external_addresses().next().is_some();
         let wants_relay = self.discovery.reachability != Reachability::Public;
@@ -143,7 +143,7 @@ impl Task {
                     tracing::debug!(%error, "not registered");
                 }
             }
-            if meeting.rendezvous && meeting.is_discovery_due(now) {
+            if meeting.rendezvous && meeting.is_discovery_due(alone, now) {
                 rendezvous.discover(Some(namespace), None, Some(DISCOVER_MAX), meeting.peer);
             }
             if meeting.relay
@@ -160,7 +160,7 @@ impl Task {
                 }
             }
         }
-        self.ask_table(now);
+        self.ask_table(alone, now);
     }
 
     /// A bootstrap said what it can do.
@@ -176,6 +176,7 @@ impl Task {
         };
         let news = !meeting.connected;
         meeting.found(&info.protocols, now);
+        self.book.answered(&peer);
         if news {
             // We may be somewhere else than when we were last seen.
             let known = self.swarm.external_addresses().any(|it| *it == info.observed_addr);
@@ -212,7 +213,7 @@ impl Task {
         let now = Instant::now();
         match event {
             BehaviourEvent::Rendezvous(event) => self.on_rendezvous(event, now),
-            BehaviourEvent::Kad(event) => self.on_table(event),
+            BehaviourEvent::Kad(event) => self.on_table(event, now),
             BehaviourEvent::Mdns(mdns::Event::Discovered(found)) => {
                 for (peer, address) in found {
                     self.learn(peer, address, How::Mdns, now);
@@ -264,7 +265,11 @@ impl Task {
         }
     }
 
-    fn ask_table(&mut self, now: Instant) {
+    fn ask_table(&mut self, alone: bool, now: Instant) {
+        if alone {
+            self.discovery.kad_gap = GAP_MIN;
+            self.discovery.kad_due = self.discovery.kad_due.min(now + GAP_MIN);
+        }
         let kad = &mut self.swarm.behaviour_mut().kad;
         if kad.kbuckets().next().is_none() {
             return;
@@ -282,7 +287,7 @@ impl Task {
         }
     }
 
-    fn on_table(&mut self, event: kad::Event) {
+    fn on_table(&mut self, event: kad::Event, now: Instant) {
         let kad::Event::OutboundQueryProgressed { result, .. } = event else { return };
         let kad::QueryResult::GetProviders(Ok(kad::GetProvidersOk::FoundProviders {
             providers,
@@ -295,7 +300,11 @@ impl Task {
         let mut providers: Vec<PeerId> = providers.into_iter().collect();
         providers.sort_unstable();
         for peer in providers.into_iter().take(PROVIDERS_MAX) {
-            if peer == own || self.book.knows(&peer) || self.penalties.blocks(&peer) {
+            if self.book.knows(&peer) {
+                self.book.hurry(&peer, now);
+                continue;
+            }
+            if peer == own || self.penalties.blocks(&peer) {
                 continue;
             }
             if let Some(node) = node_of(&peer) {

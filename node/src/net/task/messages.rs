@@ -68,18 +68,30 @@ impl Task {
             gossipsub::Event::Subscribed { topic, peer_id }
                 if topic == self.protocols.topic.hash() =>
             {
-                if let Some(peer) = self.peers.get_mut(&peer_id) {
-                    peer.listens = true;
-                }
-                self.raise(peer_id, Instant::now());
-                for bytes in std::mem::take(&mut self.unsent) {
-                    self.publish(bytes);
-                }
+                self.subscribed(peer_id);
             }
             gossipsub::Event::SlowPeer { peer_id, .. } => {
                 tracing::debug!(peer = %peer_id, "does not take gossip fast enough");
             }
             _ => {}
+        }
+    }
+
+    /// A peer takes our gossip.
+    fn subscribed(&mut self, id: PeerId) {
+        let known = self.peers.get_mut(&id);
+        if known.is_some_and(|peer| std::mem::replace(&mut peer.listens, true)) {
+            // It says so once, over what is its first connection. So it was born again, or has
+            // lost us, while an old connection still seems to be up; and gossipsub, which greets
+            // over first connections only, will not tell it that we listen. Begin anew.
+            tracing::debug!(peer = %id, "was born again");
+            // An error only says that it is gone already.
+            let _ = self.swarm.disconnect_peer_id(id);
+            return;
+        }
+        self.raise(id, Instant::now());
+        for bytes in std::mem::take(&mut self.unsent) {
+            self.publish(bytes);
         }
     }
 

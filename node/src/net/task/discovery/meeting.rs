@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use libp2p::core::transport::ListenerId;
 use libp2p::{Multiaddr, PeerId, StreamProtocol, relay, rendezvous};
 
-use super::super::super::behaviour::KAD;
 use super::super::super::status::BootstrapStatus;
 use super::{GAP_MAX, GAP_MIN, circuit};
 
@@ -17,7 +16,6 @@ pub(in super::super) struct Meeting {
     pub(in super::super) connected: bool,
     pub(in super::super) rendezvous: bool,
     pub(in super::super) relay: bool,
-    pub(in super::super) kad: bool,
     pub(in super::super) register_due: Instant,
     discover_due: Instant,
     discover_gap: Duration,
@@ -39,7 +37,6 @@ impl Meeting {
             connected: false,
             rendezvous: false,
             relay: false,
-            kad: false,
             register_due: now,
             discover_due: now,
             discover_gap: GAP_MIN,
@@ -55,7 +52,6 @@ impl Meeting {
     pub(in super::super) fn found(&mut self, protocols: &[StreamProtocol], now: Instant) {
         self.rendezvous = protocols.contains(&rendezvous::PROTOCOL_NAME);
         self.relay = protocols.contains(&relay::HOP_PROTOCOL_NAME);
-        self.kad = protocols.contains(&KAD);
         if !self.connected {
             self.connected = true;
             // It may have been restarted and forgotten everything.
@@ -71,8 +67,12 @@ impl Meeting {
         self.register_due = now;
     }
 
-    /// Whether to ask for peers now; if so, the next time is later.
-    pub(in super::super) fn is_discovery_due(&mut self, now: Instant) -> bool {
+    /// Whether to ask for peers now; if so, the next time is later, unless we are alone.
+    pub(in super::super) fn is_discovery_due(&mut self, alone: bool, now: Instant) -> bool {
+        if alone {
+            self.discover_gap = GAP_MIN;
+            self.discover_due = self.discover_due.min(now + GAP_MIN);
+        }
         if now < self.discover_due {
             return false;
         }

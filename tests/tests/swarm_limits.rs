@@ -1,0 +1,79 @@
+//! What the owner of a line allows is what goes over it, headers and all.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test's own support fails like a test")]
+
+#[path = "support/lab.rs"]
+mod lab;
+
+use std::time::{Duration, Instant};
+
+use lab::{Bootstrap, GENESIS, Lab, Node, Swarm};
+
+#[test]
+fn a_cap_on_uploads_holds_at_the_device() {
+    let Some(lab) = Lab::new("limits") else { return };
+    let meeting = Bootstrap::start(&lab.host("meeting"));
+    let mut capped = Node::new(&lab.host("capped"), &["--mdns", "false", "--max-upload", CAP]);
+    // One more that trains, so that the capped one receives, too; and two that only watch, because
+    // what everybody wants of the capped one is what matters here.
+    let mut trains = Node::new(&lab.host("trains"), &["--mdns", "false"]);
+    let mut watch =
+        ["c", "d"].map(|name| Node::new(&lab.host(name), &["--mdns", "false", "--watch-only"]));
+    let ticket = capped.make_run(&genesis(), meeting.addresses());
+    capped.start();
+    for node in std::iter::once(&mut trains).chain(&mut watch) {
+        node.join(&ticket);
+    }
+    let all = Swarm([&capped, &trains].into_iter().chain(&watch).collect());
+    all.wait_until("three peers", LONG, |status| {
+        status.0["peers"].as_array().is_some_and(|peers| peers.len() == 3)
+    });
+    // Saturated, and past whatever a beginning brings.
+    let wanted = CAP_BYTES * WARM_UP.as_secs();
+    let content = |what: &str| format!("/bytes/content/{what}");
+    capped
+        .wait_until("more to send than may be", LONG, |it| it.number(&content("up")) > wanted / 2);
+
+    let before = capped.status().unwrap();
+    let (began, (received, sent)) = (Instant::now(), capped.host().bytes());
+    std::thread::sleep(WINDOW);
+    let (time, (received_then, sent_then)) = (began.elapsed(), capped.host().bytes());
+    let after = capped.status().unwrap();
+    let rate = |count: u64| count as f64 / time.as_secs_f64();
+    let share = rate(sent_then - sent) / CAP_BYTES as f64;
+    let count = |at: &str| rate(after.number(at) - before.number(at));
+    println!(
+        "{share:.3} of the cap: {:.0} B/s sent, {:.0} B/s received at the device; \
+         contents {:.0} up and {:.0} down, the rest {:.0} up and {:.0} down",
+        rate(sent_then - sent),
+        rate(received_then - received),
+        count("/bytes/content/up"),
+        count("/bytes/content/down"),
+        count("/bytes/control/up"),
+        count("/bytes/control/down"),
+    );
+    assert!(share <= 1.1, "{share:.3} of what is allowed was sent");
+    assert!(share >= 0.7, "only {share:.3} of what is allowed was used");
+}
+
+/// The lab's run with a model whose payloads are more than the cap lets through.
+fn genesis() -> String {
+    let larger = [
+        ("width = 32", "width = 192"),
+        ("layers = 1", "layers = 3"),
+        ("hidden = 64", "hidden = 384"),
+    ];
+    larger.into_iter().fold(GENESIS.to_owned(), |genesis, (from, to)| {
+        assert!(genesis.contains(from), "{from}");
+        genesis.replace(from, to)
+    })
+}
+
+const CAP: &str = "1mbit";
+const CAP_BYTES: u64 = 125_000;
+/// How long it takes at the cap to send what is waited for.
+const WARM_UP: Duration = Duration::from_secs(10);
+const WINDOW: Duration = Duration::from_secs(25);
+/// What must happen happens within this time even on a machine that is busy.
+const LONG: Duration = Duration::from_secs(120);
