@@ -8,135 +8,128 @@
 mod lab;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use atoll_protocol::rng::Rng;
-use lab::{Bootstrap, Fates, GENESIS, Lab, Node, Swarm};
+use lab::{Bootstrap, Fates, GENESIS, Lab, Node, Status, Swarm};
 use serde_json::Value;
 
 #[test]
 fn fifty_kills_lose_nothing() {
     let Some(lab) = Lab::new("kills") else { return };
     let meeting = Bootstrap::start(&lab.host("meeting"));
-    let mut nodes: Vec<Node> = ["steady", "calm", "one", "two"]
-        .iter()
-        .map(|name| Node::new(&lab.host(name), &["--mdns", "false"]))
-        .collect();
+    let mut nodes = ["steady", "calm", "one", "two"]
+        .map(|name| Node::new(&lab.host(name), &["--mdns", "false"]));
     let ticket = nodes[0].make_run(GENESIS, meeting.addresses());
     nodes[0].start();
-    for node in &mut nodes[1..] {
-        node.join(&ticket);
-    }
-    let together = |status: &lab::Status| status.is_caught_up() && status.alive() == 3;
-    let statuses =
-        Swarm(nodes.iter().collect()).wait_until("caught up with three peers", LONG, together);
-    let victims: Vec<String> = statuses[2..].iter().map(|it| it.text("/node").to_owned()).collect();
-    Swarm(nodes.iter().collect()).wait_for_rounds(3, LONG);
-
-    let mut rng = Rng::new(50);
-    let mut books = [Book::default(), Book::default()];
-    let mut lives_that_gave = 0;
-    for _ in 0..KILLS / 2 {
-        let before: Vec<usize> = books.iter().map(Book::len).collect();
-        let pauses = [0, 1].map(|_| Duration::from_millis(rng.below(LIFE_MS_MAX)));
-        let (witnesses, struck) = nodes.split_at_mut(2);
-        kill_both(witnesses, struck, pauses, &mut books, &victims);
-        for node in struck {
-            node.start();
-        }
-        lives_that_gave += books.iter().zip(before).filter(|(book, was)| book.len() > *was).count();
-    }
-
+    nodes[1..].iter_mut().for_each(|node| node.join(&ticket));
+    let together = |status: &Status| status.is_caught_up() && status.alive() == 3;
     let swarm = Swarm(nodes.iter().collect());
-    swarm.wait_until("all to be together again", LONG, together);
-    for _ in 0..3 {
-        swarm.wait_for_rounds(1, LONG);
-        note_all(&nodes[..2], &mut books, &victims);
-    }
-    let statuses = swarm.quiesce_and_agree(LONG);
-    note_all(&nodes[..2], &mut books, &victims);
-    eprintln!(
-        "{KILLS} kills; merged of the victims: {} and {} contributions; lives that gave: {lives_that_gave}",
-        books[0].len(),
-        books[1].len()
-    );
+    swarm.wait_until("caught up with three peers", LONG, together);
+    swarm.wait_for_rounds(1, LONG);
+    // From here on everything is counted.
+    let before = swarm.quiesce_and_agree(LONG);
+
+    let (witnesses, victims) = nodes.split_at_mut(2);
+    let over = AtomicBool::new(false);
+    let (seen, after) = std::thread::scope(|scope| {
+        let watch = scope.spawn(|| Seen::watch(witnesses, &over));
+        witnesses.iter().chain(&*victims).for_each(Node::resume);
+        kill_again_and_again(victims);
+        let swarm = Swarm(witnesses.iter().chain(&*victims).collect());
+        swarm.wait_until("all to be together again", LONG, together);
+        swarm.wait_for_rounds(2, LONG);
+        let after = swarm.quiesce_and_agree(LONG);
+        over.store(true, Ordering::Relaxed);
+        (watch.join().unwrap(), after)
+    });
+
     for node in &nodes {
         assert_eq!(node.inspect("evidence").unwrap(), Value::Array(Vec::new()), "{}", node.name());
     }
-    for (book, status) in books.iter().zip(&statuses[2..]) {
-        assert_eq!(status.number("/incarnation"), KILLS / 2 + 1);
-        let fates = status.fates();
-        assert!(fates.iter().all(Fates::add_up), "{status}");
-        // What each fragment's witnesses saw merged is what the author knows to be merged.
-        for (fragment, fates) in fates[1..].iter().enumerate() {
-            assert_eq!(book.tokens(fragment), fates.merged, "fragment {fragment}: {status}");
-        }
-    }
-    assert!(lives_that_gave > 10, "only {lives_that_gave} lives were long enough to contribute");
-}
-
-/// Kills both victims, each when its time has come, and looks at the witnesses meanwhile.
-fn kill_both(
-    witnesses: &[Node],
-    struck: &[Node],
-    pauses: [Duration; 2],
-    books: &mut [Book; 2],
-    victims: &[String],
-) {
-    let began = Instant::now();
-    let mut alive = [true, true];
-    while alive.contains(&true) {
-        for (index, node) in struck.iter().enumerate() {
-            if alive[index] && began.elapsed() >= pauses[index] {
-                node.process().kill9();
-                alive[index] = false;
-            }
-        }
-        note_all(witnesses, books, victims);
-        let next = pauses.iter().zip(alive).filter(|(_, alive)| *alive).map(|(pause, _)| *pause);
-        let left = next.min().unwrap_or_default().saturating_sub(began.elapsed());
-        sleep(left.min(LOOK_EVERY));
+    for (before, after) in before.iter().zip(&after).skip(2) {
+        let lives = after.number("/incarnation") - before.number("/incarnation");
+        assert_eq!(lives, KILLS / 2, "it came back every time");
+        assert!(after.fates().iter().all(Fates::add_up), "{after}");
+        let given = seen.compare(before, after);
+        eprintln!("{lives} kills, {given} contributions merged meanwhile");
+        assert!(given > 25, "only {given}: these lives were too short to contribute");
     }
 }
 
-/// The slots of one author in closed rounds: what was signed for each of them.
+/// Kills both, each when the time has come that was drawn for it, and starts them again.
+fn kill_again_and_again(victims: &mut [Node]) {
+    let mut rng = Rng::new(50);
+    for _ in 0..KILLS / 2 {
+        let began = Instant::now();
+        let mut deaths: Vec<(Duration, &mut Node)> = victims
+            .iter_mut()
+            .map(|victim| (Duration::from_millis(rng.below(LIFE_MS_MAX)), victim))
+            .collect();
+        deaths.sort_by_key(|(time, _)| *time);
+        for (time, victim) in &mut deaths {
+            sleep(time.saturating_sub(began.elapsed()));
+            victim.process().kill9();
+        }
+        deaths.into_iter().for_each(|(_, victim)| victim.start());
+    }
+}
+
+/// What witnesses saw in closed rounds: by author and round, what was signed.
 #[derive(Default)]
-struct Book(BTreeMap<String, Value>);
+struct Seen(BTreeMap<(String, String), Value>);
 
-impl Book {
-    fn note(&mut self, round: &str, contribution: &Value) {
-        let known = self.0.entry(round.to_owned()).or_insert_with(|| contribution.clone());
-        assert_eq!(known, contribution, "two signatures for {round}");
-    }
-
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Tokens of a fragment; rounds are called `f0/r12`.
-    fn tokens(&self, fragment: usize) -> u64 {
-        let of = format!("f{fragment}/");
-        let slots = self.0.iter().filter(|(round, _)| round.starts_with(&of));
-        slots.map(|(_, contribution)| contribution["tokens"].as_u64().unwrap()).sum()
-    }
-}
-
-/// Notes what the witnesses' closed rounds hold of the victims.
-fn note_all(witnesses: &[Node], books: &mut [Book; 2], victims: &[String]) {
-    for witness in witnesses {
-        // A busy witness is looked at the next time; rounds stay for many looks.
-        let Ok(rounds) = witness.inspect("rounds") else { continue };
-        let closed = rounds.as_array().into_iter().flatten().filter(|it| it["closed"] == true);
-        for round in closed {
-            let name = round["round"].as_str().unwrap();
-            for contribution in round["contributions"].as_array().unwrap() {
-                let author = contribution["author"].as_str().unwrap();
-                if let Some(index) = victims.iter().position(|it| it == author) {
-                    books[index].note(name, contribution);
-                }
+impl Seen {
+    /// Looks until told that it is over, and once more.
+    fn watch(witnesses: &[Node], over: &AtomicBool) -> Self {
+        let mut seen = Self::default();
+        loop {
+            let last = over.load(Ordering::Relaxed);
+            for witness in witnesses {
+                // Rounds stay for many looks, so one that fails does no harm.
+                let rounds = witness.inspect("rounds").unwrap_or_default();
+                rounds.as_array().into_iter().flatten().for_each(|round| seen.note(round));
             }
+            if last {
+                return seen;
+            }
+            sleep(LOOK_EVERY);
         }
+    }
+
+    fn note(&mut self, round: &Value) {
+        if round["closed"] != true {
+            return;
+        }
+        for contribution in round["contributions"].as_array().unwrap() {
+            let text = |value: &Value| value.as_str().unwrap().to_owned();
+            let slot = (text(&contribution["author"]), text(&round["round"]));
+            let known = self.0.entry(slot.clone()).or_insert_with(|| contribution.clone());
+            assert_eq!(known, contribution, "two signatures for {slot:?}");
+        }
+    }
+
+    /// Checks that an author knows as much of its work to be merged as was seen since `before`;
+    /// returns how many contributions that is.
+    fn compare(&self, before: &Status, after: &Status) -> usize {
+        let mut count = 0;
+        let fates = before.fates().into_iter().zip(after.fates()).skip(1);
+        for ((fragment, version), (fates_before, fates_after)) in
+            before.versions().into_iter().enumerate().zip(fates)
+        {
+            let slots = self.0.iter().filter(|((author, round), _)| {
+                let number = round.strip_prefix(&format!("f{fragment}/r"));
+                let newer = number.is_some_and(|it| it.parse::<u64>().unwrap() > version);
+                newer && author == after.text("/node")
+            });
+            let tokens: Vec<u64> = slots.map(|(_, it)| it["tokens"].as_u64().unwrap()).collect();
+            let merged = fates_after.merged - fates_before.merged;
+            assert_eq!(tokens.iter().sum::<u64>(), merged, "fragment {fragment} of {after}");
+            count += tokens.len();
+        }
+        count
     }
 }
 

@@ -122,12 +122,14 @@ fn thresholds() -> PeerScoreThresholds {
     PeerScoreThresholds {
         gossip_threshold: -20.0,
         publish_threshold: -50.0,
-        graylist_threshold: -80.0,
+        graylist_threshold: UNHEARD,
         accept_px_threshold: 1000.0,
         opportunistic_graft_threshold: 0.5,
     }
 }
 
+/// The score below which nothing of a peer is heard.
+pub(super) const UNHEARD: f64 = -80.0;
 /// What gossipsub puts around a message: the topic's name and a few tags.
 const OVERHEAD: usize = 128;
 /// Bytes of a message's id: no two will ever be the same, and ids travel too.

@@ -80,8 +80,9 @@ impl Penalties {
     }
 }
 
-/// Points at which a peer is blocked.
-pub(super) const ENOUGH: f64 = 100.0;
+/// Points at which a peer is blocked: a hundred, less what fades while they come together. Gossip
+/// hears nobody with fewer, who would otherwise stay connected and unheard.
+pub(super) const ENOUGH: f64 = -super::gossip::UNHEARD;
 /// For how long.
 pub(super) const BLOCK_TIME: Duration = Duration::from_secs(3600);
 /// Time in which points become half as many.
@@ -103,5 +104,12 @@ mod tests {
         assert_eq!(penalties.released(now + BLOCK_TIME), [peer]);
         assert!(!penalties.blocks(&peer));
         assert!(penalties.of(&peer, now + BLOCK_TIME) < ENOUGH);
+    }
+
+    #[test]
+    fn a_hundred_points_are_enough_though_they_fade() {
+        let (mut penalties, now, peer) = (Penalties::default(), Instant::now(), PeerId::random());
+        assert!(penalties.add(peer, 50, now) < ENOUGH);
+        assert!(penalties.add(peer, 50, now + Duration::from_secs(2)) >= ENOUGH);
     }
 }
