@@ -8,7 +8,6 @@
 mod lab;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -26,36 +25,24 @@ fn fifty_kills_lose_nothing() {
     nodes[0].start();
     nodes[1..].iter_mut().for_each(|node| node.join(&ticket));
     let together = |status: &Status| status.is_caught_up() && status.alive() == 3;
+    Swarm(nodes.iter().collect()).wait_until("caught up with three peers", LONG, together);
+
+    kill_again_and_again(&mut nodes[2..]);
     let swarm = Swarm(nodes.iter().collect());
-    swarm.wait_until("caught up with three peers", LONG, together);
-    swarm.wait_for_rounds(1, LONG);
-    // From here on everything is counted.
-    let before = swarm.quiesce_and_agree(LONG);
+    swarm.wait_until("all to be together again", LONG, together);
+    swarm.wait_for_rounds(2, LONG);
+    let statuses = swarm.quiesce_and_agree(LONG);
 
-    let (witnesses, victims) = nodes.split_at_mut(2);
-    let over = AtomicBool::new(false);
-    let (seen, after) = std::thread::scope(|scope| {
-        let watch = scope.spawn(|| Seen::watch(witnesses, &over));
-        witnesses.iter().chain(&*victims).for_each(Node::resume);
-        kill_again_and_again(victims);
-        let swarm = Swarm(witnesses.iter().chain(&*victims).collect());
-        swarm.wait_until("all to be together again", LONG, together);
-        swarm.wait_for_rounds(2, LONG);
-        let after = swarm.quiesce_and_agree(LONG);
-        over.store(true, Ordering::Relaxed);
-        (watch.join().unwrap(), after)
-    });
-
+    let witness = Witness::of(&nodes[0]);
     for node in &nodes {
         assert_eq!(node.inspect("evidence").unwrap(), Value::Array(Vec::new()), "{}", node.name());
     }
-    for (before, after) in before.iter().zip(&after).skip(2) {
-        let lives = after.number("/incarnation") - before.number("/incarnation");
-        assert_eq!(lives, KILLS / 2, "it came back every time");
-        assert!(after.fates().iter().all(Fates::add_up), "{after}");
-        let given = seen.compare(before, after);
-        eprintln!("{lives} kills, {given} contributions merged meanwhile");
-        assert!(given > 25, "only {given}: these lives were too short to contribute");
+    for status in &statuses[2..] {
+        assert_eq!(status.number("/incarnation"), KILLS / 2 + 1, "it came back every time");
+        assert!(status.fates().iter().all(Fates::add_up), "{status}");
+        let given = witness.compare(status);
+        eprintln!("{} kills, {given} contributions merged", KILLS / 2);
+        assert!(given > 50, "only {given}: these lives were too short to contribute");
     }
 }
 
@@ -77,56 +64,34 @@ fn kill_again_and_again(victims: &mut [Node]) {
     }
 }
 
-/// What witnesses saw in closed rounds: by author and round, what was signed.
-#[derive(Default)]
-struct Seen(BTreeMap<(String, String), Value>);
+/// What a node that was never killed has admitted: by author and round, the contribution's id and
+/// tokens.
+struct Witness(BTreeMap<(String, String), (String, u64)>);
 
-impl Seen {
-    /// Looks until told that it is over, and once more.
-    fn watch(witnesses: &[Node], over: &AtomicBool) -> Self {
-        let mut seen = Self::default();
-        loop {
-            let last = over.load(Ordering::Relaxed);
-            for witness in witnesses {
-                // Rounds stay for many looks, so one that fails does no harm.
-                let rounds = witness.inspect("rounds").unwrap_or_default();
-                rounds.as_array().into_iter().flatten().for_each(|round| seen.note(round));
-            }
-            if last {
-                return seen;
-            }
-            sleep(LOOK_EVERY);
+impl Witness {
+    fn of(node: &Node) -> Self {
+        let mut slots = BTreeMap::new();
+        for event in node.events().iter().filter(|event| event["event"] == "admitted") {
+            let text = |name: &str| event[name].as_str().unwrap().to_owned();
+            let slot = (text("author"), text("round"));
+            let signed = (text("contribution"), event["tokens"].as_u64().unwrap());
+            let known = slots.entry(slot.clone()).or_insert_with(|| signed.clone());
+            assert_eq!(*known, signed, "two signatures for {slot:?}");
         }
+        Self(slots)
     }
 
-    fn note(&mut self, round: &Value) {
-        if round["closed"] != true {
-            return;
-        }
-        for contribution in round["contributions"].as_array().unwrap() {
-            let text = |value: &Value| value.as_str().unwrap().to_owned();
-            let slot = (text(&contribution["author"]), text(&round["round"]));
-            let known = self.0.entry(slot.clone()).or_insert_with(|| contribution.clone());
-            assert_eq!(known, contribution, "two signatures for {slot:?}");
-        }
-    }
-
-    /// Checks that an author knows as much of its work to be merged as was seen since `before`;
-    /// returns how many contributions that is.
-    fn compare(&self, before: &Status, after: &Status) -> usize {
+    /// Checks that an author knows as much of its work to be merged as the witness does, now that
+    /// all agree; returns how many contributions that is.
+    fn compare(&self, status: &Status) -> usize {
         let mut count = 0;
-        let fates = before.fates().into_iter().zip(after.fates()).skip(1);
-        for ((fragment, version), (fates_before, fates_after)) in
-            before.versions().into_iter().enumerate().zip(fates)
-        {
-            let slots = self.0.iter().filter(|((author, round), _)| {
-                let number = round.strip_prefix(&format!("f{fragment}/r"));
-                let newer = number.is_some_and(|it| it.parse::<u64>().unwrap() > version);
-                newer && author == after.text("/node")
+        for (fragment, fates) in status.fates()[1..].iter().enumerate() {
+            let rounds = format!("f{fragment}/");
+            let ours = self.0.iter().filter(|((author, round), _)| {
+                author == status.text("/node") && round.starts_with(&rounds)
             });
-            let tokens: Vec<u64> = slots.map(|(_, it)| it["tokens"].as_u64().unwrap()).collect();
-            let merged = fates_after.merged - fates_before.merged;
-            assert_eq!(tokens.iter().sum::<u64>(), merged, "fragment {fragment} of {after}");
+            let tokens: Vec<u64> = ours.map(|(_, (_, tokens))| *tokens).collect();
+            assert_eq!(tokens.iter().sum::<u64>(), fates.merged, "fragment {fragment}: {status}");
             count += tokens.len();
         }
         count
@@ -137,6 +102,5 @@ impl Seen {
 const KILLS: u64 = 50;
 /// The longest life: enough to come back, catch up, train and contribute.
 const LIFE_MS_MAX: u64 = 6000;
-const LOOK_EVERY: Duration = Duration::from_millis(150);
 /// What must happen happens within this time even on a machine that is busy.
 const LONG: Duration = Duration::from_secs(120);

@@ -81,6 +81,8 @@ pub enum Event {
         /// Who trained.
         #[serde(with = "written")]
         author: NodeId,
+        /// Tokens in it.
+        tokens: u64,
         /// True if the round was closed here before: it is folded again.
         late: bool,
     },
@@ -278,8 +280,8 @@ impl From<Report> for Event {
             Report::Contributed { round, id, tokens, steps, answer } => {
                 Self::Contributed { round, contribution: id, tokens, steps, answer }
             }
-            Report::Admitted { round, id, author, late } => {
-                Self::Admitted { round, contribution: id, author, late }
+            Report::Admitted { round, id, author, tokens, late } => {
+                Self::Admitted { round, contribution: id, author, tokens, late }
             }
             Report::Closed { round, have, need, reason } => {
                 Self::Closed { round, have, need, because: reason.into() }

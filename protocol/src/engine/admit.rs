@@ -167,6 +167,7 @@ impl Engine {
         let proof = PayloadProof::checked(payload);
         let Some(admitted) = Admitted::new(header, proof).filter(|_| round > base) else { return };
         let (id, signed) = (admitted.id(), admitted.signed().clone());
+        let tokens = signed.body.tokens;
         match self.ledger.insert(admitted) {
             Inserted::Known => {}
             Inserted::Equivocation(evidence) => self.convict(evidence),
@@ -179,7 +180,7 @@ impl Engine {
                 }
                 let late = round <= version;
                 let round = RoundId { fragment, number: round };
-                self.report(Report::Admitted { round, id, author, late });
+                self.report(Report::Admitted { round, id, author, tokens, late });
                 self.cut_changed(fragment);
             }
         }

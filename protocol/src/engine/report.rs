@@ -39,6 +39,8 @@ pub enum Report {
         id: ContributionId,
         /// Who trained.
         author: NodeId,
+        /// Tokens in it.
+        tokens: u64,
         /// True if the round was closed here before: it is folded again.
         late: bool,
     },

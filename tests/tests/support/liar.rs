@@ -68,11 +68,16 @@ impl Liar<'_> {
         let mut due = perform(&handle, actor.on_start(now())).unwrap_or(Time(0));
         let (mut up, mut encounter) = (BTreeSet::new(), Encounter::default());
         while began.elapsed() < time && !encounter.cut_off {
-            let wait = Duration::from_millis(due.0.saturating_sub(now().0));
+            let mut wait = Duration::from_millis(due.0.saturating_sub(now().0));
+            if self.attack == Attack::Flood {
+                // As much as the socket takes.
+                wait = Duration::ZERO;
+            }
             tokio::select! {
                 Some(event) = events.recv() => self.hear(event, &handle, &mut actor, now(), &mut up),
                 Some((content, answer)) = asks.recv() => serve(&mut actor, now(), content, &answer),
                 () = tokio::time::sleep(wait) => {
+                    tokio::task::yield_now().await;
                     due = perform(&handle, actor.on_timer(now())).unwrap_or(due);
                 }
             }
