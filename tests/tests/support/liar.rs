@@ -67,8 +67,9 @@ impl Liar<'_> {
         let now = || Time(u64::try_from(began.elapsed().as_millis()).unwrap());
         let mut due = perform(&handle, actor.on_start(now())).unwrap_or(Time(0));
         let (mut up, mut encounter) = (BTreeSet::new(), Encounter::default());
+        let mut heard = Instant::now();
         while began.elapsed() < time && !encounter.cut_off {
-            let mut wait = Duration::from_millis(due.0.saturating_sub(now().0));
+            let mut wait = Duration::from_millis(due.0.saturating_sub(now().0)).min(ALONE / 4);
             if self.attack == Attack::Flood {
                 // As much as the socket takes.
                 wait = Duration::ZERO;
@@ -83,7 +84,11 @@ impl Liar<'_> {
             }
             encounter.met = encounter.met.max(up.len());
             encounter.attacks += actor.attacks();
-            encounter.cut_off = encounter.met == self.honest.len() && up.is_empty();
+            if !up.is_empty() || encounter.met == 0 {
+                heard = Instant::now();
+            }
+            // Whoever only lost a connection would be back by then.
+            encounter.cut_off = heard.elapsed() > ALONE;
         }
         encounter
     }
@@ -186,5 +191,7 @@ impl Stored for Bytes {
     }
 }
 
+/// How long nobody speaks with one that was broken with.
+const ALONE: Duration = Duration::from_secs(4);
 /// How long one that says nothing says nothing.
 const SILENCE: Duration = Duration::from_secs(20);
