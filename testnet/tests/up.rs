@@ -112,7 +112,7 @@ impl World {
         }
         let atoll = format!(
             "case $1 in\n\
-             train) echo '{{\"steps\":3,\"tokens\":3000,\"seconds\":3.0}}';;\n\
+             train) echo '{{\"loss_last\":5.0,\"steps\":3,\"tokens\":3000,\"seconds\":3.0}}';;\n\
              new) echo atoll1ticket;;\n\
              run) echo $$ >> \"$PROCESSES\"; {run};;\n\
              esac\n"

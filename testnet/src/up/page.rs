@@ -63,7 +63,7 @@ impl Page<'_> {
 
     fn head(&self) -> String {
         let class = if self.outcome.digests_agree { "good" } else { "bad" };
-        let verdict = escape(&self.outcome.verdict(self.recording));
+        let verdict = escape(&self.outcome.verdict());
         let mut head = format!(
             "<header><h1>A swarm of {} islands</h1><p class=\"verdict {class}\">{verdict}</p>",
             self.options.islands
@@ -87,7 +87,7 @@ impl Page<'_> {
         let first = units::loss(outcome.loss_first);
         let alone = outcome.alone.map_or_else(|| "-".into(), |it| format!("{:.3}", it.loss));
         let tokens = units::count(recording.tokens());
-        let speed = units::rate(outcome.tokens_per_s(recording));
+        let speed = units::rate(outcome.tokens_per_s());
         let share = format!("{:.1} %", recording.training_share() * 100.0);
         let waits = match recording.spared_share().filter(|_| !recording.inflicted.is_empty()) {
             Some(least) => format!("at least {:.1} % where nothing was done", least * 100.0),

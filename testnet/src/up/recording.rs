@@ -2,6 +2,7 @@
 
 mod agreement;
 mod frame;
+mod rounds;
 mod seen;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,10 +11,11 @@ use serde_json::Value;
 
 use super::chaos::Deed;
 use super::happening::{self, Happening, Names, Weight};
-use super::status::{Fates, Receipt, Status};
+use super::status::{Fates, Receipt, Status, Warning};
 
 pub(super) use agreement::Agreement;
 pub(super) use frame::{Frame, Point};
+pub(super) use rounds::{Round, RoundName};
 pub(super) use seen::{Presence, Seen};
 
 /// All that was seen of a swarm.
@@ -25,18 +27,42 @@ pub(super) struct Recording {
     pub(super) happenings: Vec<Happening>,
     /// What was done to the swarm on purpose, and when.
     pub(super) inflicted: Vec<(f64, Deed)>,
-    /// Nodes that lie, with what they are called here.
-    pub(super) liars: Vec<String>,
-    rounds: BTreeMap<String, Round>,
+    /// Nodes that lie.
+    pub(super) liars: Vec<SeenLiar>,
+    /// Moments that are marked in every chart: when, at which island, what.
+    pub(super) marks: Vec<(f64, usize, Mark)>,
+    /// What nodes say a person should look at, and which islands' nodes do.
+    pub(super) warnings: BTreeMap<Warning, BTreeSet<usize>>,
+    pub(super) rounds: BTreeMap<RoundName, Round>,
     /// Seconds between frames.
     frame_every: f64,
 }
 
-/// Who took part in a round.
-#[derive(Clone, Debug, Default)]
-struct Round {
-    closed: bool,
-    authors: BTreeSet<usize>,
+/// What was seen of a liar.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct SeenLiar {
+    /// When it came.
+    pub(super) at: f64,
+    pub(super) node: Option<String>,
+    /// Islands that found it out, and when.
+    pub(super) found_out: BTreeMap<usize, f64>,
+}
+
+impl SeenLiar {
+    pub(super) fn new(at: f64) -> Self {
+        Self { at, ..Self::default() }
+    }
+}
+
+/// What is seldom, and never only the business of one island.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// It holds the proof that somebody signed twice.
+    Equivocated,
+    /// It met another history.
+    Diverged,
+    /// It took an outer state from peers.
+    Installed,
 }
 
 impl Recording {
@@ -63,26 +89,23 @@ impl Recording {
     /// An island says where it stands.
     pub(super) fn status(&mut self, at: f64, island: usize, status: Status) {
         if let Some(seen) = self.islands.get_mut(island) {
+            for warning in &status.warnings {
+                self.warnings.entry(warning.clone()).or_default().insert(island);
+            }
             seen.status(at, status);
         }
     }
 
     /// A line of an island's event log.
     pub(super) fn event(&mut self, at: f64, island: usize, event: &Value) {
-        let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
-        let author =
-            self.islands.iter().position(|it| it.node.as_deref() == event["author"].as_str());
-        let round = self.rounds.entry(text("round"));
+        let text = |key: &str| event[key].as_str().unwrap_or_default();
         let Some(seen) = self.islands.get_mut(island) else { return };
-        match text("event").as_str() {
-            "started" => seen.node = Some(text("node")),
-            "contributed" => {
-                seen.contributions += 1;
-                round.or_default().authors.insert(island);
+        match text("event") {
+            "started" => {
+                seen.node = Some(text("node").to_owned());
+                seen.began(event["incarnation"].as_u64().unwrap_or(0));
             }
-            "admitted" => round.or_default().authors.extend(author),
-            // All islands close it; the first one is worth a line.
-            "closed" if std::mem::replace(&mut round.or_default().closed, true) => return,
+            "contributed" => seen.contributions += 1,
             "stable" if event["forced"] != true => {
                 let version = event["version"].as_u64().unwrap_or(0);
                 seen.stable.insert(event["fragment"].as_u64().unwrap_or(0), version);
@@ -93,13 +116,31 @@ impl Recording {
                     seen.receipts.insert(receipt.round.clone(), receipt);
                 }
             }
+            "equivocated" => {
+                self.marks.push((at, island, Mark::Equivocated));
+                let found =
+                    self.liars.iter_mut().filter(|it| it.node.as_deref() == Some(text("node")));
+                found.for_each(|it| {
+                    it.found_out.entry(island).or_insert(at);
+                });
+            }
+            "diverged" => self.marks.push((at, island, Mark::Diverged)),
+            "installed" => self.marks.push((at, island, Mark::Installed)),
             _ => {}
         }
-        let nodes: Vec<Option<String>> = self.islands.iter().map(|it| it.node.clone()).collect();
-        let names = Names { islands: &nodes, liars: &self.liars };
+        if self.round_event(at, island, event) {
+            self.tell(at, island, event);
+        }
+    }
+
+    /// Notes what an event means in words, if it is worth a line.
+    fn tell(&mut self, at: f64, island: usize, event: &Value) {
+        let islands: Vec<Option<String>> = self.islands.iter().map(|it| it.node.clone()).collect();
+        let liars: Vec<Option<String>> = self.liars.iter().map(|it| it.node.clone()).collect();
+        let names = Names { islands: &islands, liars: &liars };
         if let Some((words, mut weight)) = happening::words(event, names) {
             // Who joins connects once to ask for the genesis, and then again.
-            if text("event") == "peer_down" && !self.has_met(event["node"].as_str()) {
+            if event["event"] == "peer_down" && !self.has_met(event["node"].as_str()) {
                 weight = Weight::Usual;
             }
             self.note(at, Some(island), words, weight);
@@ -169,10 +210,27 @@ impl Recording {
         self.islands.iter().map(Seen::tokens).sum()
     }
 
-    /// Steps of the mean island.
-    pub(super) fn steps_mean(&self) -> u64 {
-        let count = self.statuses().count() as u64;
-        self.islands.iter().map(Seen::steps).sum::<u64>() / count.max(1)
+    /// Steps of the fastest island that nothing was done to; of the fastest, if there is none.
+    pub(super) fn steps_of_fastest(&self) -> u64 {
+        let most = |spared: bool| {
+            self.islands.iter().filter(|it| it.spared == spared).map(Seen::steps).max()
+        };
+        most(true).filter(|steps| *steps > 0).or_else(|| most(false)).unwrap_or(0)
+    }
+
+    /// Tokens that the swarm has merged, as far as the island knows that knows most.
+    pub(super) fn swarm_tokens(&self) -> u64 {
+        self.statuses().map(|it| it.swarm_tokens).max().unwrap_or(0)
+    }
+
+    /// When the last moment was, in seconds.
+    pub(super) fn end(&self) -> f64 {
+        self.frames.last().map_or(0.0, |it| it.at)
+    }
+
+    /// Liars that at least one island found out.
+    pub(super) fn liars_found_out(&self) -> usize {
+        self.liars.iter().filter(|it| !it.found_out.is_empty()).count()
     }
 
     pub(super) fn tokens_per_s(&self) -> f64 {
@@ -232,16 +290,10 @@ impl Recording {
         let mut seen = self.islands.iter().filter(|it| it.node.as_deref() == node);
         seen.any(|it| it.status.as_ref().is_some_and(Status::is_caught_up))
     }
-
-    /// Rounds that have closed, and in how many of them island `index` took part.
-    pub(super) fn participation(&self, index: usize) -> (u64, u64) {
-        let closed = self.rounds.values().filter(|it| it.closed);
-        let within = closed.clone().filter(|it| it.authors.contains(&index)).count() as u64;
-        (within, closed.count() as u64)
-    }
 }
 
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+/// The mean, if there is anything to take it of.
+pub(super) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), it| (sum + it, count + 1));
     (count > 0).then(|| sum / f64::from(count))
 }
@@ -366,7 +418,8 @@ mod tests {
         }
         assert_eq!((recording.held_out_first(), recording.held_out()), (Some(6.0), Some(4.0)));
         assert_eq!(recording.tokens(), 204_800);
-        assert_eq!(recording.steps_mean(), 100);
+        recording.islands[1].spared = false;
+        assert_eq!((recording.steps_of_fastest(), recording.swarm_tokens()), (100, 400_000));
         assert_eq!(recording.bytes_up(), 1_900_000);
         assert!(recording.fates_add_up());
         assert_eq!(recording.islands[0].training_share(), 0.98);
