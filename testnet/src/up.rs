@@ -173,6 +173,7 @@ fn train(
     }
     swarm.look(stage)?;
     outcome.seconds = stage.trained();
+    stage.recording.trained = Some(stage.at());
     outcome.tokens_in_training = stage.recording.tokens().saturating_sub(before);
     Ok(())
 }

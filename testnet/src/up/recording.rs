@@ -27,6 +27,8 @@ pub(super) struct Recording {
     pub(super) happenings: Vec<Happening>,
     /// What was done to the swarm on purpose, and when.
     pub(super) inflicted: Vec<(f64, Deed)>,
+    /// When training ended, once it has.
+    pub(super) trained: Option<f64>,
     /// Nodes that lie.
     pub(super) liars: Vec<SeenLiar>,
     /// Moments that are marked in every chart: when, at which island, what.
