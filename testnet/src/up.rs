@@ -12,6 +12,8 @@ mod interrupt;
 mod journal;
 pub(crate) mod keeper;
 mod liar;
+mod measured;
+mod model;
 mod network;
 mod options;
 mod outcome;
@@ -28,16 +30,15 @@ mod units;
 mod watcher;
 
 use std::io::{IsTerminal, Write};
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use atoll_protocol::genesis::Genesis;
 
-use alone::Evaluated;
 use chaos::Schedule;
 use director::Director;
 use happening::Weight;
 use interrupt::Interrupt;
+use measured::Measured;
 use network::Network;
 use outcome::Outcome;
 use page::Page;
@@ -102,13 +103,15 @@ fn live(
     train(&mut swarm, options, schedule, stage, &mut outcome)?;
     settle(&mut swarm, stage, &mut outcome)?;
     stage.begin("leaving")?;
-    let island = stage.recording.an_island_with(&outcome.agreement);
-    let folder = island.and_then(|it| swarm.run_folder(it));
+    let agreeing = stage.recording.islands_with(&outcome.agreement);
+    let folders = agreeing.into_iter().filter_map(|it| swarm.run_folder(it)).collect();
+    stage.recording.over = true;
     swarm.leave(stage)?;
     outcome.loss_first = stage.recording.held_out_first();
     outcome.schedule_done =
         stage.recording.swarm_tokens() as f64 / genesis.schedule.total_tokens.max(1) as f64;
-    look_at_model(site, options, folder.as_deref(), stage, &mut outcome)?;
+    let model = Measured { site, options, genesis: &genesis, run_folders: folders };
+    model.measure(stage, &mut outcome)?;
     let steps = stage.recording.steps_of_fastest();
     match alone::compare(site, options, &genesis, steps, stage) {
         Ok(alone) => outcome.alone = Some(alone),
@@ -198,6 +201,7 @@ fn settle(swarm: &mut Swarm<'_>, stage: &mut Stage, outcome: &mut Outcome) -> Re
         if let Some(since) = agreed.filter(|since| since.elapsed() >= patience) {
             outcome.digests_agree = true;
             outcome.settled_s = Some(since.duration_since(began).as_secs_f64());
+            outcome.agreed_at = SystemTime::now().checked_sub(since.elapsed());
             break;
         }
         stage.turn()?;
@@ -205,31 +209,6 @@ fn settle(swarm: &mut Swarm<'_>, stage: &mut Stage, outcome: &mut Outcome) -> Re
     outcome.agreement = stage.recording.agreement();
     if !swarm.is_quiet() {
         outcome.notes.push("an island did not hear that training is over".into());
-    }
-    Ok(())
-}
-
-/// Measures the model that the swarm agreed on and lets it write; without, the rest still counts.
-fn look_at_model(
-    site: &Site,
-    options: &Options,
-    run_folder: Option<&Path>,
-    stage: &mut Stage,
-    outcome: &mut Outcome,
-) -> Result<(), UpError> {
-    stage.begin("measuring what the swarm agreed on")?;
-    let mut look = || -> Result<(Evaluated, String), UpError> {
-        let from = run_folder.ok_or_else(|| UpError::usage("no island has one", ""))?;
-        let evaluated = alone::evaluate(site, options, from, stage)?;
-        Ok((evaluated, alone::sample(site, from, stage)?))
-    };
-    match look() {
-        Ok((evaluated, sample)) => outcome.measured(evaluated, sample),
-        Err(UpError::Interrupted) => return Err(UpError::Interrupted),
-        Err(error) => {
-            outcome.loss_last = stage.recording.held_out();
-            outcome.notes.push(format!("the agreed model could not be measured: {error}"));
-        }
     }
     Ok(())
 }
@@ -262,4 +241,4 @@ const RETURN_WITHIN: Duration = Duration::from_secs(45);
 /// How long all must have agreed: longer than a node takes to publish its status.
 const SETTLED_FOR: Duration = Duration::from_secs(3);
 /// How long they may take to know of each other that they do, which makes the last round stable.
-const STABLE_WITHIN: Duration = Duration::from_secs(15);
+const STABLE_WITHIN: Duration = Duration::from_secs(8);

@@ -1,6 +1,5 @@
 //! What one island does without the others: to know the machine, and to compare with.
 
-use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::UpError;
 use super::genesis;
-use super::options::{GENERATED, Options};
+use super::options::Options;
 use super::site::{Site, words};
 use super::stage::Stage;
 
@@ -33,12 +32,12 @@ struct Trained {
     seconds: f64,
 }
 
-/// What `atoll eval --json` prints of a run.
-#[derive(Debug, Deserialize)]
+/// What `atoll eval --json` prints.
+#[derive(Clone, Debug, Deserialize)]
 pub(super) struct Evaluated {
     pub(super) loss: f64,
-    /// Of each fragment.
-    pub(super) versions: Vec<u32>,
+    /// Of each fragment, where it is the outer state of a run.
+    pub(super) versions: Option<Vec<u32>>,
 }
 
 /// Tokens that the whole machine trains in a second.
@@ -75,25 +74,26 @@ pub(super) fn compare(
     Ok(Alone { loss, steps, tokens, seconds })
 }
 
-/// The loss on held-out text of the newest stable outer state in a run's folder.
+/// The loss on held-out text of a lone island, or of the newest stable outer state in the folder
+/// of a run.
 pub(super) fn evaluate(
     site: &Site,
     options: &Options,
-    run_folder: &Path,
+    folder: &Path,
     stage: &mut Stage,
 ) -> Result<Evaluated, UpError> {
-    let mut arguments = words([&"eval", &"--json", &"--dir", &run_folder]);
-    arguments.extend(data(options)?);
+    let mut arguments = words([&"eval", &"--json", &"--dir", &folder]);
+    arguments.extend(options.data_flags()?.into_iter().map(Into::into));
     let text = site.atoll(stage, "evaluation", &arguments, EVALUATE_WITHIN)?;
     read("atoll eval", &text)
 }
 
-/// Some text that such a state writes.
-pub(super) fn sample(site: &Site, run_folder: &Path, stage: &mut Stage) -> Result<String, UpError> {
+/// Some text that the same writes.
+pub(super) fn sample(site: &Site, folder: &Path, stage: &mut Stage) -> Result<String, UpError> {
     let arguments = words([
         &"sample",
         &"--dir",
-        &run_folder,
+        &folder,
         &"--prompt",
         &PROMPT,
         &"--tokens",
@@ -117,17 +117,9 @@ fn train(
     std::fs::write(&file, genesis.to_toml()).map_err(UpError::file(&file))?;
     let mut arguments = words([&"train", &"--json", &"--genesis", &file, &"--dir", &folder]);
     arguments.extend(limits.iter().map(Into::into));
-    arguments.extend(data(options)?);
+    arguments.extend(options.data_flags()?.into_iter().map(Into::into));
     let patience = Duration::from_secs_f64(TRAIN_WITHIN.max(options.minutes * 60.0 * 2.0));
     read("atoll train", &site.atoll(stage, name, &arguments, patience)?)
-}
-
-/// Which text it is about, where that is not generated.
-fn data(options: &Options) -> Result<Vec<OsString>, UpError> {
-    match options.data.as_str() {
-        GENERATED => Ok(Vec::new()),
-        path => Ok(words([&"--data", &std::path::absolute(path)?])),
-    }
 }
 
 fn read<'a, T: Deserialize<'a>>(who: &str, text: &'a str) -> Result<T, UpError> {

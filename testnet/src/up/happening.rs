@@ -77,6 +77,8 @@ pub(super) fn words(event: &Value, names: Names<'_>) -> Option<(String, Weight)>
         "withheld" => wrong(format!("nobody serves a payload of {}", who("author"))),
         "peer_up" => usual(format!("meets {}", who("node"))),
         "peer_down" => notable(format!("lost {}", who("node"))),
+        // That is told by itself.
+        "fault" if text("fault") == "equivocation" => None,
         "fault" if whole("penalty") > 0 => {
             wrong(format!("{} is at fault: {}", who("node"), text("fault").replace('_', " ")))
         }

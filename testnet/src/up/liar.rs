@@ -9,6 +9,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -209,7 +210,13 @@ fn copy_files(from: &Path, to: &Path) -> Result<(), UpError> {
     for path in entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()) {
         if let Some(name) = path.file_name().filter(|name| *name != DOOR) {
             // Permissions are copied, too: nobody else may read a key.
-            fs::copy(&path, to.join(name)).map_err(UpError::file(&path))?;
+            match fs::copy(&path, to.join(name)) {
+                // A signal takes a moment, in which files may still come and go.
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(UpError::file(&path)(error));
+                }
+                _ => {}
+            }
         }
     }
     Ok(())

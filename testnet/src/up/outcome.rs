@@ -3,10 +3,11 @@
 mod summary;
 
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use super::alone::{Alone, Evaluated};
+use super::alone::Alone;
 use super::chaos::Deed;
 use super::options::Options;
 use super::recording::{Agreement, Presence, Recording, SeenLiar};
@@ -19,6 +20,8 @@ pub(super) struct Outcome {
     pub(super) digests_agree: bool,
     /// What most of them had of each fragment then.
     pub(super) agreement: Vec<Agreement>,
+    /// Since when.
+    pub(super) agreed_at: Option<SystemTime>,
     /// Seconds from the end of training until they did.
     pub(super) settled_s: Option<f64>,
     /// Seconds that the swarm trained, and tokens that it trained in them.
@@ -78,15 +81,13 @@ impl LossOf {
 }
 
 impl Outcome {
-    /// An outer state was measured, which may not be the one that was agreed on.
-    pub(super) fn measured(&mut self, evaluated: Evaluated, sample: String) {
-        let agreed = self.agreement.iter().map(|it| &it.version).eq(&evaluated.versions);
-        self.loss_of = match self.digests_agree && agreed {
+    /// Whose loss it is if an outer state with these versions was measured.
+    pub(super) fn loss_of(&self, versions: &[u32]) -> LossOf {
+        let agreed = self.agreement.iter().map(|it| &it.version).eq(versions);
+        match self.digests_agree && agreed {
             true => LossOf::Agreed,
-            false => LossOf::Stable(evaluated.versions),
-        };
-        self.loss_last = Some(evaluated.loss);
-        self.sample = Some(sample);
+            false => LossOf::Stable(versions.to_owned()),
+        }
     }
 
     /// What it means for whoever called.
@@ -230,6 +231,7 @@ pub(super) mod example {
         Outcome {
             digests_agree: true,
             agreement: recording().agreement(),
+            agreed_at: None,
             settled_s: Some(2.5),
             seconds: 60.0,
             tokens_in_training: 600_000,
@@ -305,14 +307,10 @@ mod tests {
     fn an_older_model_is_not_called_the_agreed_one() {
         let mut outcome = example::outcome();
         let versions: Vec<u32> = outcome.agreement.iter().map(|it| it.version).collect();
-        let evaluated = |versions| Evaluated { loss: 1.5, versions };
-        outcome.measured(evaluated(versions.clone()), String::new());
-        assert_eq!(outcome.loss_of, LossOf::Agreed);
-        outcome.measured(evaluated(vec![1, 1]), String::new());
-        assert_eq!(outcome.loss_of, LossOf::Stable(vec![1, 1]));
+        assert_eq!(outcome.loss_of(&versions), LossOf::Agreed);
+        assert_eq!(outcome.loss_of(&[1, 1]), LossOf::Stable(vec![1, 1]));
         outcome.digests_agree = false;
-        outcome.measured(evaluated(versions.clone()), String::new());
-        assert_eq!(outcome.loss_of, LossOf::Stable(versions));
+        assert_eq!(outcome.loss_of(&versions), LossOf::Stable(versions));
     }
 
     #[test]

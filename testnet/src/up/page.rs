@@ -62,10 +62,15 @@ impl Page<'_> {
     }
 
     fn head(&self) -> String {
-        let (class, sign) = if self.outcome.digests_agree { ("good", "✔") } else { ("bad", "✘") };
+        let (class, sign) =
+            if self.outcome.digests_agree { ("good", "✔") } else { ("bad", "✘") };
         let verdict = escape(&self.outcome.verdict());
         let about = [
-            format!("{} with {} parameters", self.options.model, settings::parameters(self.genesis)),
+            format!(
+                "{} with {} parameters",
+                self.options.model,
+                settings::parameters(self.genesis)
+            ),
             format!("{} of training", units::clock(self.outcome.seconds)),
             settings::text(self.options),
             settings::date(),

@@ -2,6 +2,7 @@
 
 mod agreement;
 mod frame;
+mod marks;
 mod rounds;
 mod seen;
 
@@ -15,6 +16,7 @@ use super::status::{Fates, Receipt, Status, Warning};
 
 pub(super) use agreement::Agreement;
 pub(super) use frame::{Frame, Point};
+pub(super) use marks::{Mark, SeenLiar};
 pub(super) use rounds::{Round, RoundName};
 pub(super) use seen::{Presence, Seen};
 
@@ -29,6 +31,8 @@ pub(super) struct Recording {
     pub(super) inflicted: Vec<(f64, Deed)>,
     /// When training ended, once it has.
     pub(super) trained: Option<f64>,
+    /// Whether all leave, so that it is no news that nobody is there.
+    pub(super) over: bool,
     /// Nodes that lie.
     pub(super) liars: Vec<SeenLiar>,
     /// Moments that are marked in every chart: when, at which island, what.
@@ -38,33 +42,6 @@ pub(super) struct Recording {
     pub(super) rounds: BTreeMap<RoundName, Round>,
     /// Seconds between frames.
     frame_every: f64,
-}
-
-/// What was seen of a liar.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct SeenLiar {
-    /// When it came.
-    pub(super) at: f64,
-    pub(super) node: Option<String>,
-    /// Islands that found it out, and when.
-    pub(super) found_out: BTreeMap<usize, f64>,
-}
-
-impl SeenLiar {
-    pub(super) fn new(at: f64) -> Self {
-        Self { at, ..Self::default() }
-    }
-}
-
-/// What is seldom, and never only the business of one island.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
-    /// It holds the proof that somebody signed twice.
-    Equivocated,
-    /// It met another history.
-    Diverged,
-    /// It took an outer state from peers.
-    Installed,
 }
 
 impl Recording {
@@ -91,7 +68,7 @@ impl Recording {
     /// An island says where it stands.
     pub(super) fn status(&mut self, at: f64, island: usize, status: Status) {
         if let Some(seen) = self.islands.get_mut(island) {
-            for warning in &status.warnings {
+            for warning in status.warnings.iter().filter(|_| !self.over) {
                 self.warnings.entry(warning.clone()).or_default().insert(island);
             }
             seen.status(at, status);
@@ -118,18 +95,9 @@ impl Recording {
                     seen.receipts.insert(receipt.round.clone(), receipt);
                 }
             }
-            "equivocated" => {
-                self.marks.push((at, island, Mark::Equivocated));
-                let found =
-                    self.liars.iter_mut().filter(|it| it.node.as_deref() == Some(text("node")));
-                found.for_each(|it| {
-                    it.found_out.entry(island).or_insert(at);
-                });
-            }
-            "diverged" => self.marks.push((at, island, Mark::Diverged)),
-            "installed" => self.marks.push((at, island, Mark::Installed)),
             _ => {}
         }
+        self.mark(at, island, event);
         if self.round_event(at, island, event) {
             self.tell(at, island, event);
         }
@@ -142,7 +110,10 @@ impl Recording {
         let names = Names { islands: &islands, liars: &liars };
         if let Some((words, mut weight)) = happening::words(event, names) {
             // Who joins connects once to ask for the genesis, and then again.
-            if event["event"] == "peer_down" && !self.has_met(event["node"].as_str()) {
+            let met = event["event"] != "peer_down" || self.has_met(event["node"].as_str());
+            if !met
+                || (self.over && ["peer_down", "warning"].iter().any(|it| event["event"] == *it))
+            {
                 weight = Weight::Usual;
             }
             self.note(at, Some(island), words, weight);
@@ -186,9 +157,12 @@ impl Recording {
         self.islands.iter().filter_map(|it| it.status.as_ref())
     }
 
-    /// The mean of what the islands measured last on held-out text.
+    /// The swarm's loss on held-out text: the mean of what islands measured lately. All have nearly
+    /// the same parameters, but each measures seldom, so that what one measured last may be old.
     pub(super) fn held_out(&self) -> Option<f64> {
-        mean(self.islands.iter().filter_map(|it| it.held_out.last()).map(|(_, loss)| *loss))
+        let last = || self.islands.iter().filter_map(|it| it.held_out.last());
+        let newest = last().map(|(at, _)| *at).max_by(f64::total_cmp)?;
+        mean(last().filter(|(at, _)| newest - at <= LATELY).map(|(_, loss)| *loss))
     }
 
     /// What was measured first on held-out text.
@@ -228,11 +202,6 @@ impl Recording {
     /// When the last moment was, in seconds.
     pub(super) fn end(&self) -> f64 {
         self.frames.last().map_or(0.0, |it| it.at)
-    }
-
-    /// Liars that at least one island found out.
-    pub(super) fn liars_found_out(&self) -> usize {
-        self.liars.iter().filter(|it| !it.found_out.is_empty()).count()
     }
 
     pub(super) fn tokens_per_s(&self) -> f64 {
@@ -300,6 +269,8 @@ pub(super) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (count > 0).then(|| sum / f64::from(count))
 }
 
+/// Seconds.
+const LATELY: f64 = 5.0;
 /// Enough for a smooth curve.
 const FRAMES: f64 = 400.0;
 const FRAME_EVERY_MIN: f64 = 0.5;
@@ -396,6 +367,9 @@ mod tests {
         recording.event(3.0, 0, &down);
         let weights: Vec<Weight> = recording.happenings.iter().map(|it| it.weight).collect();
         assert_eq!(weights, [Weight::Usual, Weight::Notable]);
+        recording.over = true;
+        recording.event(4.0, 0, &down);
+        assert_eq!(recording.happenings[2].weight, Weight::Usual, "all leave");
     }
 
     #[test]
@@ -419,6 +393,8 @@ mod tests {
             recording.event(at, island, &json!({ "event": "held_out", "loss": loss }));
         }
         assert_eq!((recording.held_out_first(), recording.held_out()), (Some(6.0), Some(4.0)));
+        recording.event(60.0, 1, &json!({ "event": "held_out", "loss": 2.5 }));
+        assert_eq!(recording.held_out(), Some(2.5), "the other one measured long ago");
         assert_eq!(recording.tokens(), 204_800);
         recording.islands[1].spared = false;
         assert_eq!((recording.steps_of_fastest(), recording.swarm_tokens()), (100, 400_000));

@@ -15,7 +15,7 @@ use super::error::UpError;
 use super::happening::{self, Weight};
 use super::liar::{Liar, Means};
 use super::network::Network;
-use super::options::{GENERATED, Options};
+use super::options::Options;
 use super::process::describe;
 use super::recording::{Presence, SeenLiar};
 use super::site::{Site, words};
@@ -65,12 +65,7 @@ impl<'a> Swarm<'a> {
         let (sender, news) = sync_channel(NEWS_MAX);
         let mut flags: Vec<String> = FLAGS.iter().map(|it| (*it).to_owned()).collect();
         flags.extend(network.flags());
-        if options.data != GENERATED {
-            flags.extend([
-                "--data".into(),
-                std::path::absolute(&options.data)?.display().to_string(),
-            ]);
-        }
+        flags.extend(options.data_flags()?);
         let mut swarm = Self {
             site,
             options,

@@ -55,11 +55,7 @@ pub(super) fn all(page: &Page<'_>) -> Vec<Part> {
                 (!it.versions.is_empty()).then(|| it.version())
             }),
         ),
-        part(
-            "Bytes",
-            "What all islands together have sent and received.",
-            &traffic(page),
-        ),
+        part("Bytes", "What all islands together have sent and received.", &traffic(page)),
         part(
             "Speed",
             "Tokens that each island trains in a second.",

@@ -47,13 +47,10 @@ pub(super) fn part(page: &Page<'_>) -> Part {
         }
     }
     // A clock below, as often as there is room for.
-    let every = (LABEL / width).ceil().max(1.0);
-    for (column, (.., closed)) in shown.iter().enumerate() {
-        if (column as f64 % every).abs() < 0.5 {
-            let x = LEFT + width * column as f64;
-            let (y, clock) = (height - 4.0, units::clock(*closed));
-            let _ = write!(svg, "<text x=\"{x:.1}\" y=\"{y}\">{clock}</text>");
-        }
+    let every = shown.len().div_ceil(CLOCKS).max(CLOCK_COLUMNS);
+    for (column, (.., closed)) in shown.iter().enumerate().step_by(every) {
+        let (x, y) = (LEFT + width * column as f64, height - 4.0);
+        let _ = write!(svg, "<text x=\"{x:.1}\" y=\"{y}\">{}</text>", units::clock(*closed));
     }
     svg.push_str("</svg>");
     Part { title: TITLE, words, html: svg, wide: true }
@@ -69,8 +66,9 @@ const WIDEST: f64 = 24.0;
 const ROW: f64 = 18.0;
 const GAP: f64 = 2.0;
 const FOOT: f64 = 18.0;
-/// What a clock takes.
-const LABEL: f64 = 60.0;
+/// Clocks that have room below, and the widest columns that one takes.
+const CLOCKS: usize = 16;
+const CLOCK_COLUMNS: usize = 3;
 
 #[cfg(test)]
 mod tests {

@@ -103,7 +103,8 @@ fn fates(page: &Page<'_>) -> String {
 fn receipts(page: &Page<'_>) -> String {
     let rows = page.recording.islands.iter().enumerate().map(|(index, seen)| {
         let known = seen.receipts.len() as u64;
-        let last = seen.receipts.values().max_by_key(|it| RoundName::read(&it.round).map(|it| it.number));
+        let last =
+            seen.receipts.values().max_by_key(|it| RoundName::read(&it.round).map(|it| it.number));
         let last = last.map(|it| format!("{}: {} of {}", it.round, it.merged_by, it.of));
         vec![
             name(index),

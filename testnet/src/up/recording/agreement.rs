@@ -45,16 +45,15 @@ impl Recording {
         fragments.all(|it| it.base == it.version)
     }
 
-    /// The first island that has this, of every fragment; or else the first that is there.
-    pub(in crate::up) fn an_island_with(&self, agreement: &[Agreement]) -> Option<usize> {
-        let has = |seen: &Seen| {
-            seen.live().is_some_and(|status| {
+    /// The islands that have this, of every fragment.
+    pub(in crate::up) fn islands_with(&self, agreement: &[Agreement]) -> Vec<usize> {
+        let has = |index: &usize| {
+            self.islands[*index].live().is_some_and(|status| {
                 let mut same = status.fragments.iter().zip(agreement);
                 same.all(|(one, most)| (one.version, &one.digest) == (most.version, &most.digest))
             })
         };
-        let there = |seen: &Seen| seen.live().is_some();
-        self.islands.iter().position(has).or_else(|| self.islands.iter().position(there))
+        (0..self.islands.len()).filter(has).collect()
     }
 
     /// The mean over the fragments of the share of islands that agree.

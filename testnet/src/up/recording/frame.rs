@@ -18,7 +18,7 @@ pub(in crate::up) struct Frame {
     pub(in crate::up) merged_by_all: u64,
     /// The mean of the islands' own losses.
     pub(in crate::up) loss: Option<f64>,
-    /// The mean of what the islands measured last on held-out text.
+    /// The swarm's loss on held-out text.
     pub(in crate::up) held_out: Option<f64>,
     /// The share of islands that agree, averaged over the fragments.
     pub(in crate::up) agreement: f64,
