@@ -185,7 +185,7 @@ fn train(
 fn settle(swarm: &mut Swarm<'_>, stage: &mut Stage, outcome: &mut Outcome) -> Result<(), UpError> {
     swarm.calm(stage)?;
     stage.begin("training is over; the islands settle")?;
-    let (began, mut quiet, mut agreed) = (Instant::now(), false, None);
+    let (began, mut quiet, mut agreed) = (Instant::now(), false, None::<Instant>);
     while began.elapsed() < SETTLE_WITHIN {
         swarm.look(stage)?;
         // Whoever was away comes back first: one that is not there cannot hear.
@@ -198,14 +198,16 @@ fn settle(swarm: &mut Swarm<'_>, stage: &mut Stage, outcome: &mut Outcome) -> Re
         agreed = agrees.then(|| agreed.unwrap_or_else(Instant::now));
         // What is also stable is on the disk, to be measured.
         let patience = if stage.recording.is_stable() { SETTLED_FOR } else { STABLE_WITHIN };
-        if let Some(since) = agreed.filter(|since| since.elapsed() >= patience) {
-            outcome.digests_agree = true;
-            outcome.settled_s = Some(since.duration_since(began).as_secs_f64());
-            outcome.agreed_at = SystemTime::now().checked_sub(since.elapsed());
+        if agreed.is_some_and(|since| since.elapsed() >= patience) {
             break;
         }
         stage.turn()?;
     }
+    if let Some(since) = agreed.filter(|since| since.elapsed() >= SETTLED_FOR) {
+        outcome.digests_agree = true;
+        outcome.settled_s = Some(since.duration_since(began).as_secs_f64());
+    }
+    outcome.settled_at = Some(SystemTime::now());
     outcome.agreement = stage.recording.agreement();
     if !swarm.is_quiet() {
         outcome.notes.push("an island did not hear that training is over".into());

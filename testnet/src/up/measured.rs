@@ -56,7 +56,8 @@ impl Measured<'_> {
         let of = outcome.loss_of(&versions);
         let folder = self.site.folder.join("agreed");
         if of != LossOf::Agreed
-            && let Some(since) = outcome.agreed_at
+            && outcome.digests_agree
+            && let Some(since) = outcome.settled_at
             && model::agreed(&self.run_folders, since, self.genesis, &folder).is_ok()
         {
             let evaluated = alone::evaluate(self.site, self.options, &folder, stage)?;

@@ -20,8 +20,8 @@ pub(super) struct Outcome {
     pub(super) digests_agree: bool,
     /// What most of them had of each fragment then.
     pub(super) agreement: Vec<Agreement>,
-    /// Since when.
-    pub(super) agreed_at: Option<SystemTime>,
+    /// When that was looked at.
+    pub(super) settled_at: Option<SystemTime>,
     /// Seconds from the end of training until they did.
     pub(super) settled_s: Option<f64>,
     /// Seconds that the swarm trained, and tokens that it trained in them.
@@ -231,7 +231,7 @@ pub(super) mod example {
         Outcome {
             digests_agree: true,
             agreement: recording().agreement(),
-            agreed_at: None,
+            settled_at: None,
             settled_s: Some(2.5),
             seconds: 60.0,
             tokens_in_training: 600_000,
