@@ -142,6 +142,10 @@ pub(crate) struct TrainOptions {
     /// Tokens over which the learning rate falls to a tenth.
     #[arg(long, conflicts_with = "genesis")]
     pub(crate) schedule_tokens: Option<u64>,
+    /// Tokens over which the learning rate runs its course, instead of those that the genesis
+    /// says. The run stays the same, and with it the text that is held out.
+    #[arg(long, hide = true, requires = "genesis")]
+    pub(crate) rate_tokens: Option<u64>,
     /// The inner optimiser.
     #[arg(long)]
     pub(crate) optimiser: Option<OptimiserChoice>,

@@ -26,4 +26,4 @@ pub(crate) use enter::{Wants, enter, is_inside};
 pub(crate) use host::Host;
 #[cfg(target_os = "linux")]
 pub(crate) use hub::Hub;
-pub(crate) use quality::{Quality, bits};
+pub(crate) use quality::{Quality, bits, rate};

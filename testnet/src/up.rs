@@ -12,6 +12,7 @@ mod interrupt;
 mod journal;
 pub(crate) mod keeper;
 mod liar;
+mod measured;
 mod model;
 mod network;
 mod options;
@@ -29,8 +30,7 @@ mod units;
 mod watcher;
 
 use std::io::{IsTerminal, Write};
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use atoll_protocol::genesis::Genesis;
 
@@ -38,11 +38,11 @@ use chaos::Schedule;
 use director::Director;
 use happening::Weight;
 use interrupt::Interrupt;
+use measured::Measured;
 use network::Network;
 use outcome::Outcome;
 use page::Page;
 use recording::Recording;
-use screen::Wish;
 use site::Site;
 use stage::Stage;
 use swarm::Swarm;
@@ -52,20 +52,24 @@ pub use options::Options;
 
 /// Runs a swarm as the options say, and gives the exit code. Nothing is left running.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<u8, UpError> {
+    let interrupt = Interrupt::listen();
+    run_until(options, &interrupt, out).map_err(|error| interrupt.explain(error))
+}
+
+fn run_until(options: &Options, interrupt: &Interrupt, out: &mut dyn Write) -> Result<u8, UpError> {
     options.check()?;
     let quality = options.quality()?;
     let plan = options.plan()?;
     let seconds = options.minutes * 60.0;
     let schedule = Schedule::draw(&plan, options.islands, seconds, options.seed)?;
-    let interrupt = Interrupt::listen();
-    let network = Network::open(options, quality, plan.needs_links(), &interrupt)?;
-    let site = Site::prepare(options, &interrupt)?;
+    let network = Network::open(options, quality, &plan, interrupt)?;
+    let site = Site::prepare(options, interrupt)?;
     let mut recording =
         Recording::new((0..schedule.islands).map(|index| options.speed(index)), seconds);
     for (index, seen) in recording.islands.iter_mut().enumerate() {
         seen.spared = schedule.spares(index) && index < options.islands;
     }
-    let mut stage = Stage::open(options.title(&quality, &plan), recording, &interrupt)?;
+    let mut stage = Stage::open(options.title(&quality, &plan), recording, interrupt)?;
     let (genesis, mut outcome) = live(&site, options, network, &schedule, &mut stage)?;
     // The terminal is given back before anything is printed.
     let recording = close(stage);
@@ -96,15 +100,19 @@ fn live(
     let mut swarm = Swarm::start(site, options, &genesis.to_toml(), network, stage)?;
     gather(&mut swarm, stage)?;
     let mut outcome = Outcome { links: swarm.network_words(), ..Outcome::default() };
-    outcome.seconds = train(&mut swarm, options, schedule, stage)?;
+    train(&mut swarm, options, schedule, stage, &mut outcome)?;
     settle(&mut swarm, stage, &mut outcome)?;
     stage.begin("leaving")?;
-    let folder = stage.recording.an_island_that_agrees().and_then(|it| swarm.run_folder(it));
+    let agreeing = stage.recording.islands_with(&outcome.agreement);
+    let folders = agreeing.into_iter().filter_map(|it| swarm.run_folder(it)).collect();
+    stage.recording.over = true;
     swarm.leave(stage)?;
     outcome.loss_first = stage.recording.held_out_first();
-    outcome.loss_last = stage.recording.held_out();
-    look_at_model(site, options, &genesis, folder.as_deref(), stage, &mut outcome)?;
-    let steps = stage.recording.steps_mean();
+    outcome.schedule_done =
+        stage.recording.swarm_tokens() as f64 / genesis.schedule.total_tokens.max(1) as f64;
+    let model = Measured { site, options, genesis: &genesis, run_folders: folders };
+    model.measure(stage, &mut outcome)?;
+    let steps = stage.recording.steps_of_fastest();
     match alone::compare(site, options, &genesis, steps, stage) {
         Ok(alone) => outcome.alone = Some(alone),
         Err(UpError::Interrupted) => return Err(UpError::Interrupted),
@@ -148,82 +156,61 @@ fn gather(swarm: &mut Swarm<'_>, stage: &mut Stage) -> Result<(), UpError> {
     }
 }
 
-/// Trains for as long as it should, or as somebody wants; gives the seconds it took.
+/// Trains for as long as it should, or as somebody wants.
 fn train(
     swarm: &mut Swarm<'_>,
     options: &Options,
     schedule: &Schedule,
     stage: &mut Stage,
-) -> Result<f64, UpError> {
+    outcome: &mut Outcome,
+) -> Result<(), UpError> {
+    // Islands train while they meet, and while they settle: neither is in the time that is told.
+    let before = stage.recording.tokens();
     stage.train(Duration::from_secs_f64(options.minutes * 60.0));
     stage.begin("training")?;
     let mut director = Director::new(schedule);
     while !stage.training_is_over() && !stage.recording.is_deserted() {
         swarm.look(stage)?;
         director.direct(stage.training_for(), swarm, stage)?;
-        if stage.turn()? == Some(Wish::Finish) {
-            break;
-        }
+        stage.turn()?;
     }
-    Ok(stage.trained())
+    swarm.look(stage)?;
+    outcome.seconds = stage.trained();
+    stage.recording.trained = Some(stage.at());
+    outcome.tokens_in_training = stage.recording.tokens().saturating_sub(before);
+    Ok(())
 }
 
 /// Brings everybody back, stops training, and waits until all have the same outer state.
 fn settle(swarm: &mut Swarm<'_>, stage: &mut Stage, outcome: &mut Outcome) -> Result<(), UpError> {
     swarm.calm(stage)?;
     stage.begin("training is over; the islands settle")?;
-    let (began, mut agreed) = (Instant::now(), None);
-    let mut quiet = false;
+    let (began, mut quiet, mut agreed) = (Instant::now(), false, None::<Instant>);
     while began.elapsed() < SETTLE_WITHIN {
         swarm.look(stage)?;
         // Whoever was away comes back first: one that is not there cannot hear.
         let (ready, of) = stage.recording.ready();
-        if !quiet && (ready == of || began.elapsed() >= RETURN_WITHIN) {
-            quiet = true;
-            if !swarm.quiesce() {
-                outcome.notes.push("an island did not hear that training is over".into());
-            }
+        quiet |= ready == of || began.elapsed() >= RETURN_WITHIN;
+        if quiet {
+            swarm.quiesce();
         }
-        if !quiet || !stage.recording.agrees() {
-            agreed = None;
-        }
-        let since = *agreed.get_or_insert_with(Instant::now);
-        if quiet && stage.recording.agrees() && since.elapsed() >= SETTLED_FOR {
-            outcome.digests_agree = true;
-            outcome.settled_s = Some(since.duration_since(began).as_secs_f64());
-            return Ok(());
+        let agrees = quiet && swarm.is_quiet() && stage.recording.agrees();
+        agreed = agrees.then(|| agreed.unwrap_or_else(Instant::now));
+        // What is also stable is on the disk, to be measured.
+        let patience = if stage.recording.is_stable() { SETTLED_FOR } else { STABLE_WITHIN };
+        if agreed.is_some_and(|since| since.elapsed() >= patience) {
+            break;
         }
         stage.turn()?;
     }
-    Ok(())
-}
-
-/// Measures the model that the swarm agreed on and lets it write; without, the rest still counts.
-fn look_at_model(
-    site: &Site,
-    options: &Options,
-    genesis: &Genesis,
-    run_folder: Option<&Path>,
-    stage: &mut Stage,
-    outcome: &mut Outcome,
-) -> Result<(), UpError> {
-    stage.begin("measuring what the swarm agreed on")?;
-    let folder = site.folder.join("agreed");
-    let mut look = || -> Result<(f64, String), UpError> {
-        let from = run_folder.ok_or_else(|| UpError::usage("no run folder", ""))?;
-        model::agreed(from, genesis, &folder)?;
-        let loss = alone::evaluate(site, options, &folder, stage)?;
-        Ok((loss, alone::sample(site, &folder, stage)?))
-    };
-    match look() {
-        Ok((loss, sample)) => {
-            outcome.loss_last = Some(loss);
-            outcome.sample = Some(sample);
-        }
-        Err(UpError::Interrupted) => return Err(UpError::Interrupted),
-        Err(error) => outcome.notes.push(format!(
-            "the agreed model could not be measured, so the last loss is the islands' own: {error}"
-        )),
+    if let Some(since) = agreed.filter(|since| since.elapsed() >= SETTLED_FOR) {
+        outcome.digests_agree = true;
+        outcome.settled_s = Some(since.duration_since(began).as_secs_f64());
+    }
+    outcome.settled_at = Some(SystemTime::now());
+    outcome.agreement = stage.recording.agreement();
+    if !swarm.is_quiet() {
+        outcome.notes.push("an island did not hear that training is over".into());
     }
     Ok(())
 }
@@ -238,6 +225,9 @@ fn write_files(page: &Page<'_>) -> Result<(), UpError> {
     std::fs::write(&options.report, page.render()).map_err(UpError::file(&options.report))?;
     if let Some(file) = &options.csv {
         std::fs::write(file, series::csv(page.recording)).map_err(UpError::file(file))?;
+        let events = series::events_file(file);
+        let text = series::events(page.recording);
+        std::fs::write(&events, text).map_err(UpError::file(&events))?;
     }
     Ok(())
 }
@@ -252,3 +242,5 @@ const SETTLE_WITHIN: Duration = Duration::from_secs(90);
 const RETURN_WITHIN: Duration = Duration::from_secs(45);
 /// How long all must have agreed: longer than a node takes to publish its status.
 const SETTLED_FOR: Duration = Duration::from_secs(3);
+/// How long they may take to know of each other that they do, which makes the last round stable.
+const STABLE_WITHIN: Duration = Duration::from_secs(8);

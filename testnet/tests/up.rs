@@ -42,6 +42,18 @@ fn even_kill_9_leaves_nothing() {
 }
 
 #[test]
+fn a_process_of_which_the_keeper_was_never_told_is_ended_after_kill_9() {
+    // In a session of its own it is in nobody's group, as one is that was started a moment ago.
+    let script = "setsid sh -c 'echo $$ >> \"$PROCESSES\"; exec sleep 600' & exec sleep 600";
+    let world = World::new(script);
+    let child = world.up(&[]);
+    wait_until(|| world.processes().len() == 3);
+    send(&child, Signal::KILL);
+    child.wait_with_output().unwrap();
+    world.assert_empty();
+}
+
+#[test]
 fn programs_that_are_not_there_are_named() {
     let world = World::new("exit 0");
     fs::remove_file(world.0.path().join("bin/atoll-bootstrap")).unwrap();
@@ -112,7 +124,7 @@ impl World {
         }
         let atoll = format!(
             "case $1 in\n\
-             train) echo '{{\"steps\":3,\"tokens\":3000,\"seconds\":3.0}}';;\n\
+             train) echo '{{\"loss_last\":5.0,\"steps\":3,\"tokens\":3000,\"seconds\":3.0}}';;\n\
              new) echo atoll1ticket;;\n\
              run) echo $$ >> \"$PROCESSES\"; {run};;\n\
              esac\n"
@@ -154,8 +166,7 @@ impl World {
     fn interrupted(&self, options: &[&str], signal: Signal) -> Output {
         let child = self.up(options);
         wait_until(|| self.processes().len() == 2);
-        let process = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
-        kill_process(process, signal).unwrap();
+        send(&child, signal);
         child.wait_with_output().unwrap()
     }
 
@@ -173,6 +184,11 @@ impl World {
         wait_until(|| fs::read_dir(&temporary).unwrap().next().is_none());
         assert!(!self.0.path().join("report.html").exists());
     }
+}
+
+fn send(child: &Child, signal: Signal) {
+    let process = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(process, signal).unwrap();
 }
 
 /// Whether this machine lets us have networks of our own.

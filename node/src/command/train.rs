@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use atoll_node::island::data::{GENERATED, Tokenizer, TokenizerFiles};
 use atoll_node::island::learner::Learner;
 use atoll_node::island::{Island, IslandError};
-use atoll_protocol::genesis::{Genesis, Model, PRESETS};
+use atoll_protocol::genesis::{Genesis, Model, PRESETS, Schedule};
 
 use super::failure::Failure;
 use super::folder::{BYTE, Folder, Settings};
@@ -26,7 +26,8 @@ pub(crate) fn run(options: &TrainOptions) -> Result<(), Failure> {
         if options.resume { resume(options, &folder)? } else { begin(options, &folder)? };
     let first = learner.evaluate()?;
     let mut session = Session::new(&learner, limits.minutes, limits.steps, first);
-    let outcome = train(&mut learner, &folder, &limits, &stop, &mut session);
+    let schedule = schedule(&learner.genesis().schedule, options.rate_tokens);
+    let outcome = train(&mut learner, &folder, &limits, &schedule, &stop, &mut session);
     session.finish();
     if let Err(error) = outcome {
         return Err(explain(error, &folder));
@@ -66,13 +67,14 @@ fn train(
     learner: &mut Learner,
     folder: &Folder,
     limits: &Limits,
+    schedule: &Schedule,
     stop: &AtomicBool,
     session: &mut Session,
 ) -> Result<(), Failed> {
     let began = Instant::now();
     let (mut saved, mut evaluated) = (began, began);
     while !limits.reached(learner, began) && !stop.load(Ordering::Relaxed) {
-        let rate = learner.genesis().schedule.learning_rate(learner.tokens());
+        let rate = schedule.learning_rate(learner.tokens());
         let step = learner.step(rate)?;
         session.stepped(learner, &step, rate);
         if evaluated.elapsed() >= EVALUATE_EVERY {
@@ -202,6 +204,16 @@ fn genesis(options: &TrainOptions) -> Result<Genesis, Failure> {
     Ok(genesis)
 }
 
+/// The run's schedule, over other tokens if given: whoever compares one island with a swarm lets
+/// it run the whole course in the tokens that one island has.
+fn schedule(schedule: &Schedule, tokens: Option<u64>) -> Schedule {
+    let Some(tokens) = tokens.map(|it| it.max(1)) else { return *schedule };
+    let scaled = u128::from(schedule.warmup_tokens) * u128::from(tokens)
+        / u128::from(schedule.total_tokens.max(1));
+    let warmup_tokens = u64::try_from(scaled).unwrap_or(u64::MAX).min(tokens);
+    Schedule { total_tokens: tokens, warmup_tokens, ..*schedule }
+}
+
 /// The tokenizer that the options name; none if that is the one for bytes.
 fn tokenizer(options: &TrainOptions, genesis: &Genesis) -> Result<Option<TokenizerFiles>, Failure> {
     let named = &genesis.data.tokenizer;
@@ -246,3 +258,19 @@ const SCHEDULE_TOKENS: u64 = 20_000_000;
 const SAVE_EVERY: Duration = Duration::from_secs(60);
 /// Often enough for a curve, seldom enough to cost little.
 const EVALUATE_EVERY: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_rate_tokens_keep_the_shape_of_the_schedule() {
+        let whole = Schedule { warmup_tokens: 50, total_tokens: 1000, ..Schedule::default() };
+        assert_eq!(schedule(&whole, None), whole);
+        let short = schedule(&whole, Some(100));
+        assert_eq!((short.warmup_tokens, short.total_tokens, short.peak), (5, 100, whole.peak));
+        assert_eq!(short.learning_rate(100), whole.learning_rate(1000));
+        assert_eq!(schedule(&whole, Some(0)).total_tokens, 1);
+        schedule(&whole, Some(u64::MAX)).learning_rate(7);
+    }
+}

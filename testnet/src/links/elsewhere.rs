@@ -54,6 +54,10 @@ impl Hub {
         match *self {}
     }
 
+    pub(crate) fn is_parted(&self) -> bool {
+        match *self {}
+    }
+
     pub(crate) fn heal<'a>(&mut self, _: impl Iterator<Item = &'a Host>) -> Result<(), String> {
         match *self {}
     }

@@ -13,7 +13,7 @@ use atoll_protocol::rng::Rng;
 use nfq::{Message, Queue, Verdict};
 
 use super::host::{DEVICE, Host};
-use super::quality::{Quality, bits};
+use super::quality::Quality;
 use super::tools::run;
 
 /// What holds packets back or loses them; it works until this process ends.
@@ -24,16 +24,22 @@ pub(super) enum Holder {
 }
 
 impl Holder {
-    /// Starts one for a host that has its limits already.
-    pub(super) fn start(host: &Host, quality: &Quality, seed: u8) -> Result<Self, String> {
-        if netem(host, quality).is_ok() {
-            return Ok(Self::Netem);
-        }
-        host.limit(quality.rate)?;
+    /// Lets the kernel do it, on the hub's end of a cable and in front of any limit there.
+    pub(super) fn netem(port: &str, quality: &Quality) -> Result<Self, String> {
+        let (delay, loss) = (quality.delay.as_micros(), quality.loss * 100.0);
+        run(&format!(
+            "tc qdisc replace dev {port} root handle 1: netem delay {delay}us loss {loss}% \
+             limit {HELD_MAX}"
+        ))?;
+        Ok(Self::Netem)
+    }
+
+    /// Starts a thread that does it where a host receives.
+    pub(super) fn thread(host: &Host, quality: &Quality, seed: u8) -> Result<Self, String> {
         let rule = format!("-t mangle -A INPUT -i {DEVICE} -j NFQUEUE --queue-num {QUEUE}");
         let (sender, began) = channel();
         let namespace = host.namespace.try_clone().map_err(|error| error.to_string())?;
-        let host = Host { namespace, address: host.address, port: host.port.clone() };
+        let host = Host { namespace, port: host.port.clone(), ..*host };
         let quality = *quality;
         thread::spawn(move || {
             let queue = host.move_in().and_then(|()| {
@@ -56,23 +62,6 @@ impl Holder {
             Self::Netem => "netem",
             Self::Thread => "a user-space queue, as this kernel has no netem",
         }
-    }
-}
-
-/// Lets the kernel do it, on the hub's end of the cable and in front of its limit.
-fn netem(host: &Host, quality: &Quality) -> Result<(), String> {
-    let (port, delay, loss) = (&host.port, quality.delay.as_micros(), quality.loss * 100.0);
-    run(&format!(
-        "tc qdisc replace dev {port} root handle 1: netem delay {delay}us loss {loss}% \
-         limit {HELD_MAX}"
-    ))?;
-    match quality.rate {
-        None => Ok(()),
-        Some(rate) => run(&format!(
-            "tc qdisc add dev {port} parent 1:1 handle 10: tbf rate {} burst {} latency 200ms",
-            bits(rate.down),
-            super::host::burst_bytes(rate.down)
-        )),
     }
 }
 

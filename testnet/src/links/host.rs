@@ -17,6 +17,8 @@ pub(crate) struct Host {
     pub(super) address: Ipv4Addr,
     /// The hub's end of the cable.
     pub(super) port: String,
+    /// Whether the kernel holds packets back there: then the limit goes behind that.
+    pub(super) netem: bool,
 }
 
 impl Host {
@@ -45,26 +47,28 @@ impl Host {
 
     /// Limits what it sends and what it receives; none takes the limit back.
     pub(crate) fn limit(&self, rate: Option<Link>) -> Result<(), String> {
-        let shape = |device: &str, rate: Option<f64>| match rate {
-            Some(rate) => run(&format!(
-                "tc qdisc replace dev {device} root tbf rate {} burst {} latency {LATENCY}",
-                bits(rate),
-                burst_bytes(rate)
-            )),
-            None => {
-                // There may be no limit to take back.
-                let _ = run(&format!("tc qdisc delete dev {device} root"));
-                Ok(())
-            }
-        };
-        self.within(|| shape(DEVICE, rate.map(|it| it.up)))??;
-        shape(&self.port, rate.map(|it| it.down))
+        self.within(|| shape(DEVICE, "root", rate.map(|it| it.up)))??;
+        let place = if self.netem { BEHIND_NETEM } else { "root" };
+        shape(&self.port, place, rate.map(|it| it.down))
     }
+}
+
+/// Limits what a device sends, at this place among its queues.
+fn shape(device: &str, place: &str, rate: Option<f64>) -> Result<(), String> {
+    let Some(rate) = rate else {
+        // There may be no limit to take back.
+        let _ = run(&format!("tc qdisc delete dev {device} {place}"));
+        return Ok(());
+    };
+    let (rate, burst) = (bits(rate), burst_bytes(rate));
+    run(&format!(
+        "tc qdisc replace dev {device} {place} tbf rate {rate} burst {burst} latency {LATENCY}"
+    ))
 }
 
 /// Ten milliseconds' worth, and at least a few packets: less slows fast links down, more lets
 /// slow ones burst.
-pub(super) fn burst_bytes(rate: f64) -> u64 {
+fn burst_bytes(rate: f64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -76,5 +80,7 @@ pub(super) fn burst_bytes(rate: f64) -> u64 {
 
 /// The host's end of its cable.
 pub(super) const DEVICE: &str = "eth0";
+/// Where the kernel's netem, of which there is at most one, hands packets on.
+const BEHIND_NETEM: &str = "parent 1:1";
 /// How long a packet may wait for its turn before it is dropped, as in a router.
 const LATENCY: &str = "200ms";

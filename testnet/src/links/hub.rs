@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -53,7 +54,11 @@ impl Hub {
         // Otherwise up to 64 KiB cross as one packet, which no wire would do.
         run(&format!("ip link set dev {port} gso_max_segs 1"))?;
         run(&format!("ip link set {port} master {MAIN} up"))?;
-        let host = Host { namespace, address, port };
+        let holder = match quality.needs_holder() {
+            true => Holder::netem(&port, quality).ok(),
+            false => None,
+        };
+        let host = Host { namespace, address, port, netem: holder.is_some() };
         host.within(|| {
             run("ip link set lo up")?;
             run(&format!("ip link set dev {DEVICE} gso_max_segs 1"))?;
@@ -62,7 +67,8 @@ impl Hub {
         })??;
         host.limit(quality.rate)?;
         if quality.needs_holder() {
-            self.holders.push(Holder::start(&host, quality, self.hosts)?);
+            let thread = || Holder::thread(&host, quality, self.hosts);
+            self.holders.push(holder.map_or_else(thread, Ok)?);
         }
         Ok(host)
     }
@@ -88,6 +94,11 @@ impl Hub {
         Ok(())
     }
 
+    /// Whether there is a partition.
+    pub(crate) fn is_parted(&self) -> bool {
+        self.parted
+    }
+
     /// Takes a partition back, of all `hosts`.
     pub(crate) fn heal<'a>(&mut self, hosts: impl Iterator<Item = &'a Host>) -> Result<(), String> {
         if !self.parted {
@@ -109,6 +120,8 @@ fn new_namespace() -> Result<(Child, File), String> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
+        // Out of reach of the terminal's Ctrl-C: it ends with its input.
+        .process_group(0)
         .spawn()
         .map_err(failed)?;
     // An echo comes from within.

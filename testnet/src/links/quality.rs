@@ -38,14 +38,8 @@ impl Quality {
             given: given.to_owned(),
             hint: hint.to_owned(),
         };
-        let rate = rate.map(|given| {
-            let read = link(given).map_err(|error| wrong("--link", given, &error.hint()))?;
-            let known = |rate: f64| (RATE_MIN..=RATE_MAX).contains(&rate);
-            if known(read.up) && known(read.down) {
-                return Ok(read);
-            }
-            Err(wrong("--link", given, "allowed are 64kbit to 40gbit"))
-        });
+        let rate =
+            rate.map(|given| self::rate(given).map_err(|hint| wrong("--link", given, &hint)));
         let delay = delay.map(|given| {
             read_delay(given).ok_or_else(|| {
                 wrong("--delay", given, "write 40ms or 0.2s; 10s is the longest there is")
@@ -84,6 +78,16 @@ impl Quality {
         let words: Vec<String> = rate.into_iter().chain(delay).chain(loss).collect();
         words.join(", ")
     }
+}
+
+/// A rate that a link can have, or a hint.
+pub(crate) fn rate(text: &str) -> Result<Link, String> {
+    let read = link(text).map_err(|error| error.hint())?;
+    let known = |rate: f64| (RATE_MIN..=RATE_MAX).contains(&rate);
+    if known(read.up) && known(read.down) {
+        return Ok(read);
+    }
+    Err("allowed are 64kbit to 40gbit".into())
 }
 
 /// A rate as tools take it: `20mbit`.

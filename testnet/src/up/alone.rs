@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use super::error::UpError;
 use super::genesis;
-use super::options::{GENERATED, Options};
+use super::options::Options;
 use super::site::{Site, words};
 use super::stage::Stage;
 
 /// What one island alone came to.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Alone {
-    /// Its loss on the text that was held out from the swarm.
+    /// Its loss on the text that was held out from the swarm, too.
     pub(super) loss: f64,
     pub(super) steps: u64,
     pub(super) tokens: u64,
@@ -26,9 +26,18 @@ pub(super) struct Alone {
 /// What `atoll train --json` prints.
 #[derive(Debug, Deserialize)]
 struct Trained {
+    loss_last: f64,
     steps: u64,
     tokens: u64,
     seconds: f64,
+}
+
+/// What `atoll eval --json` prints.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Evaluated {
+    pub(super) loss: f64,
+    /// Of each fragment, where it is the outer state of a run.
+    pub(super) versions: Option<Vec<u32>>,
 }
 
 /// Tokens that the whole machine trains in a second.
@@ -47,44 +56,39 @@ pub(super) fn speed(
     Ok(trained.tokens as f64 / seconds)
 }
 
-/// Trains as many steps as an island of the swarm did, as on a machine of its own.
+/// Trains as many steps as the fastest island of the swarm took that nothing was done to, as on a
+/// machine of its own: of the same run, and so with the same text held out, but with a learning
+/// rate that has fallen when those steps are done.
 pub(super) fn compare(
     site: &Site,
     options: &Options,
-    swarm: &Genesis,
+    genesis: &Genesis,
     steps: u64,
     stage: &mut Stage,
 ) -> Result<Alone, UpError> {
     stage.begin(format!("one island alone, to compare: {steps} steps"))?;
-    let lone = genesis::alone(swarm, steps);
-    let limit = ["--steps".to_owned(), steps.to_string()];
-    let trained = train(site, options, &lone, "one island", &limit, stage)?;
-    let folder = site.folder.join("one-island-moved");
-    super::model::moved(&site.folder.join("one-island"), swarm, &folder)?;
-    let loss = evaluate(site, options, &folder, stage)?;
-    Ok(Alone { loss, steps: trained.steps, tokens: trained.tokens, seconds: trained.seconds })
+    let tokens = steps.saturating_mul(genesis::tokens_in_step(genesis));
+    let limits = ["--steps".into(), steps.to_string(), "--rate-tokens".into(), tokens.to_string()];
+    let trained = train(site, options, genesis, "one island", &limits, stage)?;
+    let Trained { loss_last: loss, steps, tokens, seconds } = trained;
+    Ok(Alone { loss, steps, tokens, seconds })
 }
 
-/// The loss of a lone island's folder on held-out text.
+/// The loss on held-out text of a lone island, or of the newest stable outer state in the folder
+/// of a run.
 pub(super) fn evaluate(
     site: &Site,
     options: &Options,
     folder: &Path,
     stage: &mut Stage,
-) -> Result<f64, UpError> {
-    #[derive(Deserialize)]
-    struct Evaluated {
-        loss: f64,
-    }
+) -> Result<Evaluated, UpError> {
     let mut arguments = words([&"eval", &"--json", &"--dir", &folder]);
-    if options.data != GENERATED {
-        arguments.extend(words([&"--data", &std::path::absolute(&options.data)?]));
-    }
+    arguments.extend(options.data_flags()?.into_iter().map(Into::into));
     let text = site.atoll(stage, "evaluation", &arguments, EVALUATE_WITHIN)?;
-    read::<Evaluated>("atoll eval", &text).map(|it| it.loss)
+    read("atoll eval", &text)
 }
 
-/// Some text of a lone island's folder.
+/// Some text that the same writes.
 pub(super) fn sample(site: &Site, folder: &Path, stage: &mut Stage) -> Result<String, UpError> {
     let arguments = words([
         &"sample",
@@ -105,17 +109,15 @@ fn train(
     options: &Options,
     genesis: &Genesis,
     name: &str,
-    limit: &[String; 2],
+    limits: &[String],
     stage: &mut Stage,
 ) -> Result<Trained, UpError> {
     let folder = site.folder.join(name.replace(' ', "-"));
     let file = site.folder.join(format!("{}.toml", name.replace(' ', "-")));
     std::fs::write(&file, genesis.to_toml()).map_err(UpError::file(&file))?;
     let mut arguments = words([&"train", &"--json", &"--genesis", &file, &"--dir", &folder]);
-    arguments.extend(limit.iter().map(Into::into));
-    if options.data != GENERATED {
-        arguments.extend(words([&"--data", &std::path::absolute(&options.data)?]));
-    }
+    arguments.extend(limits.iter().map(Into::into));
+    arguments.extend(options.data_flags()?.into_iter().map(Into::into));
     let patience = Duration::from_secs_f64(TRAIN_WITHIN.max(options.minutes * 60.0 * 2.0));
     read("atoll train", &site.atoll(stage, name, &arguments, patience)?)
 }
@@ -144,8 +146,9 @@ mod tests {
 
     #[test]
     fn only_the_last_line_is_read() {
-        let text = "something\n{\"steps\":3,\"tokens\":30,\"seconds\":1.5,\"dir\":\"x\"}\n";
+        let text = "something\n{\"loss_last\":2.5,\"steps\":3,\"tokens\":30,\"seconds\":1.5}\n";
         let trained: Trained = read("x", text).unwrap();
+        assert_eq!(trained.loss_last, 2.5);
         assert_eq!((trained.steps, trained.tokens, trained.seconds), (3, 30, 1.5));
         assert!(read::<Trained>("x", "nonsense").is_err());
     }

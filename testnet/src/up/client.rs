@@ -3,11 +3,13 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde::Deserialize;
 use ureq::Agent;
 
+use super::journal::Journal;
 use super::network::Place;
 use super::status::Status;
 
@@ -45,6 +47,11 @@ impl Client {
         entries.flatten().map(|entry| entry.path()).find(|path| path.is_dir())
     }
 
+    /// Its event log, once there is a run.
+    pub(super) fn journal(&self) -> Option<Journal> {
+        self.run_folder().map(|it| Journal::new(&it.join("events.jsonl")))
+    }
+
     /// Where it stands, if it answers.
     pub(super) fn status(&self) -> Option<Status> {
         let url = format!("http://{}/status", self.door()?.address);
@@ -52,18 +59,62 @@ impl Client {
         self.place.within(ask).ok()?
     }
 
-    /// Tells it to do something: `quiesce` or `leave`. False if it does not hear.
-    pub(super) fn command(&self, word: &str) -> bool {
+    /// Tells it to do something, on a thread: one that answers late must hold up nobody.
+    pub(super) fn tell(&self, word: Word) -> Telling {
+        let client = self.clone();
+        Telling { word, thread: std::thread::spawn(move || client.command(word)) }
+    }
+
+    /// Tells it to do something. False if it does not hear.
+    fn command(&self, word: Word) -> bool {
         let Some(door) = self.door() else { return false };
         let url = format!("http://{}/command", door.address);
         let bearer = format!("Bearer {}", door.token);
-        let tell = || self.agent.post(url).header("Authorization", bearer).send_json(word).is_ok();
+        let tell =
+            || self.agent.post(url).header("Authorization", bearer).send_json(word.text()).is_ok();
         self.place.within(tell).unwrap_or(false)
     }
 
     fn door(&self) -> Option<Door> {
         let text = fs::read(self.run_folder()?.join("status.json")).ok()?;
         serde_json::from_slice(&text).ok()
+    }
+}
+
+/// What a node can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// Step no more, but go on merging.
+    Quiesce,
+    /// Say goodbye and end.
+    Leave,
+}
+
+impl Word {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Quiesce => "quiesce",
+            Self::Leave => "leave",
+        }
+    }
+}
+
+/// A word on its way to a node.
+#[derive(Debug)]
+pub(super) struct Telling {
+    word: Word,
+    thread: JoinHandle<bool>,
+}
+
+impl Telling {
+    /// Whether it is known how it went.
+    pub(super) fn is_over(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// What was told, and whether the node heard it.
+    pub(super) fn end(self) -> (Word, bool) {
+        (self.word, self.thread.join().unwrap_or(false))
     }
 }
 
@@ -108,7 +159,7 @@ mod tests {
     #[test]
     fn commands_show_the_token() {
         let (home, thread) = node("{}");
-        assert!(Client::new(home.path(), Place::Here).command("quiesce"));
+        assert!(Client::new(home.path(), Place::Here).command(Word::Quiesce));
         let request = thread.join().unwrap().to_lowercase();
         assert!(request.starts_with("post /command"), "{request}");
         assert!(request.contains("authorization: bearer secret"), "{request}");
@@ -119,6 +170,6 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let client = Client::new(home.path(), Place::Here);
         assert_eq!(client.status(), None);
-        assert!(!client.command("leave"));
+        assert_eq!(client.tell(Word::Leave).end(), (Word::Leave, false));
     }
 }

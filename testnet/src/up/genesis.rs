@@ -32,14 +32,6 @@ fn steps(genesis: &Genesis, islands: usize, tokens: u64) -> u32 {
     steps.clamp(STEPS_MIN.min(genesis.rounds.steps), genesis.rounds.steps)
 }
 
-/// The same run for one island that takes so many steps: its learning rate falls over those.
-pub(super) fn alone(genesis: &Genesis, steps: u64) -> Genesis {
-    let mut genesis = genesis.clone();
-    let tokens = steps.saturating_mul(tokens_in_step(&genesis));
-    fit(&mut genesis, tokens);
-    genesis
-}
-
 /// Tokens in one step of one island.
 pub(super) fn tokens_in_step(genesis: &Genesis) -> u64 {
     u64::from(genesis.data.batch) * u64::from(genesis.data.sequence)
@@ -74,24 +66,18 @@ mod tests {
     }
 
     #[test]
-    fn the_learning_rate_has_fallen_at_the_end_of_both() {
+    fn the_learning_rate_has_fallen_at_the_end() {
         let options = Line::try_parse_from(["up", "--seed", "7"]).unwrap().options;
         let swarm = swarm(&options, 4_000_000);
         swarm.validate().unwrap();
-        let lone = alone(&swarm, 1000);
-        lone.validate().unwrap();
-        assert_eq!((swarm.init_seed, lone.init_seed), (7, 7));
-        assert_eq!(lone.schedule.total_tokens, 1000 * 8 * 128);
-        let rates = [
-            swarm.schedule.learning_rate(4_000_000),
-            lone.schedule.learning_rate(lone.schedule.total_tokens),
-        ];
-        assert!(rates.iter().all(|rate| (rate - PEAK / 10.0).abs() < 1e-9), "{rates:?}");
+        assert_eq!((swarm.init_seed, tokens_in_step(&swarm)), (7, 8 * 128));
+        let rate = swarm.schedule.learning_rate(4_000_000);
+        assert!((rate - PEAK / 10.0).abs() < 1e-9, "{rate:?}");
         assert_eq!(swarm.rounds.steps, 24);
         let short = super::swarm(&options, 400_000);
         short.validate().unwrap();
         assert_eq!((short.rounds.steps, short.rounds.steps_min), (8, 1));
-        alone(&swarm, 0).validate().unwrap();
-        alone(&swarm, u64::MAX).validate().unwrap();
+        super::swarm(&options, 0).validate().unwrap();
+        super::swarm(&options, u64::MAX).validate().unwrap();
     }
 }

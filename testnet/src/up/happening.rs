@@ -33,8 +33,8 @@ pub(super) enum Weight {
 pub(super) struct Names<'a> {
     /// The node of each island, where it is known.
     pub(super) islands: &'a [Option<String>],
-    /// Nodes that lie.
-    pub(super) liars: &'a [String],
+    /// Those of liars.
+    pub(super) liars: &'a [Option<String>],
 }
 
 /// The words for a line of an event log; none for what is not worth a line.
@@ -77,6 +77,8 @@ pub(super) fn words(event: &Value, names: Names<'_>) -> Option<(String, Weight)>
         "withheld" => wrong(format!("nobody serves a payload of {}", who("author"))),
         "peer_up" => usual(format!("meets {}", who("node"))),
         "peer_down" => notable(format!("lost {}", who("node"))),
+        // That is told by itself.
+        "fault" if text("fault") == "equivocation" => None,
         "fault" if whole("penalty") > 0 => {
             wrong(format!("{} is at fault: {}", who("node"), text("fault").replace('_', " ")))
         }
@@ -103,9 +105,9 @@ fn because(because: &Value) -> String {
 impl Names<'_> {
     /// An island's name, a liar's, or the beginning of a node's id where it is none of ours.
     fn of(&self, node: &str) -> String {
-        let island_of = self.islands.iter().position(|it| it.as_deref() == Some(node));
-        let liar_of = self.liars.iter().position(|it| it == node);
-        match (island_of, liar_of) {
+        let find =
+            |nodes: &[Option<String>]| nodes.iter().position(|it| it.as_deref() == Some(node));
+        match (find(self.islands), find(self.liars)) {
             (Some(index), _) => island(index),
             (None, Some(index)) => format!("liar {}", index + 1),
             (None, None) => format!("node {}", node.get(..8).unwrap_or(node)),
@@ -128,7 +130,7 @@ mod tests {
     fn islands_have_numbers_and_strangers_their_id() {
         let (one, other) = ("ab".repeat(32), "cd".repeat(32));
         let nodes = [None, Some(one.clone())];
-        let liars = ["ef".repeat(32)];
+        let liars = [Some("ef".repeat(32))];
         let names = Names { islands: &nodes, liars: &liars };
         let said = |event: Value| words(&event, names);
         let up = said(json!({ "event": "peer_up", "node": one })).unwrap();

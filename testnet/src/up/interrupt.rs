@@ -23,7 +23,26 @@ impl Interrupt {
         self.0.store(true, Ordering::Relaxed);
     }
 
+    /// The error that matters: what fails after somebody wanted this to stop fails because of it.
+    pub(super) fn explain(&self, error: UpError) -> UpError {
+        self.check().err().unwrap_or(error)
+    }
+
     pub(super) fn check(&self) -> Result<(), UpError> {
         if self.0.load(Ordering::Relaxed) { Err(UpError::Interrupted) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_after_an_interrupt_is_the_interrupt() {
+        let interrupt = Interrupt::default();
+        let error = || UpError::Links("cut".into());
+        assert!(matches!(interrupt.explain(error()), UpError::Links(_)));
+        interrupt.set();
+        assert!(matches!(interrupt.explain(error()), UpError::Interrupted));
     }
 }

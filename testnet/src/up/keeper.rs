@@ -1,8 +1,9 @@
 //! A second process that ends what the first one started, should the first one be killed.
 //!
-//! Destructors do not run after `kill -9`. The keeper reads from a pipe which processes there
-//! are; when the pipe closes, whatever the reason, it ends those that are left and removes the
-//! folder.
+//! Destructors do not run after `kill -9`. The keeper reads from a pipe; when that closes, whatever
+//! the reason, it ends what is left and removes the folder. What is left it knows by a mark in the
+//! environment of every process of the swarm: a process that was started in the very moment in
+//! which the first one died carries it, too, though nobody could tell the keeper of it.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, Write};
@@ -10,14 +11,18 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::error::UpError;
 
 /// The way to the keeper. Dropped, it lets the keeper do its work and end.
 #[derive(Debug)]
 pub(super) struct Keeper {
+    /// What every process of this swarm has in its environment.
+    mark: String,
     pipe: Mutex<Option<ChildStdin>>,
     child: Option<Child>,
 }
@@ -31,11 +36,15 @@ impl Keeper {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
+            // A swarm that was started by another one is not the other one's keeper.
+            .env_remove(VARIABLE)
             // Out of reach of the terminal's Ctrl-C.
             .process_group(0)
             .spawn()
             .map_err(UpError::file(&program))?;
-        let keeper = Self { pipe: Mutex::new(child.stdin.take()), child: Some(child) };
+        let pipe = Mutex::new(child.stdin.take());
+        let keeper = Self { mark: new_mark(), pipe, child: Some(child) };
+        keeper.tell(&format!("mark {}", keeper.mark));
         if let Some(folder) = folder.and_then(Path::to_str) {
             keeper.tell(&format!("folder {folder}"));
         }
@@ -45,7 +54,12 @@ impl Keeper {
     /// Nobody: for tests, whose program cannot be a keeper.
     #[cfg(test)]
     pub(super) fn none() -> Self {
-        Self { pipe: Mutex::new(None), child: None }
+        Self { mark: new_mark(), pipe: Mutex::new(None), child: None }
+    }
+
+    /// Makes a process of this swarm known by its environment, before it starts.
+    pub(super) fn mark(&self, command: &mut Command) {
+        command.env(VARIABLE, &self.mark);
     }
 
     /// There is a process, which leads a group of its own.
@@ -80,15 +94,13 @@ pub(crate) fn keep(input: impl BufRead) {
     for line in input.lines().map_while(Result::ok) {
         duty.hear(&line);
     }
-    for process in &duty.processes {
-        end_group(*process);
-    }
+    duty.end_processes();
     if let Some(folder) = duty.folder {
         // Whoever was ended just now may still write for a moment.
         for _ in 0..REMOVALS {
             match std::fs::remove_dir_all(&folder) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    std::thread::sleep(BETWEEN_REMOVALS);
+                    std::thread::sleep(MOMENT);
                 }
                 _ => return,
             }
@@ -107,6 +119,8 @@ pub(super) fn end_group(leader: u32) {
 /// What the keeper has to see to.
 #[derive(Debug, Default)]
 struct Duty {
+    mark: Option<String>,
+    /// Leaders of groups, for systems that do not show a process's environment.
     processes: BTreeSet<u32>,
     folder: Option<PathBuf>,
 }
@@ -114,6 +128,7 @@ struct Duty {
 impl Duty {
     fn hear(&mut self, line: &str) {
         match line.split_once(' ') {
+            Some(("mark", mark)) => self.mark = Some(mark.to_owned()),
             Some(("begun", process)) => self.processes.extend(process.parse::<u32>()),
             Some(("ended", process)) => {
                 let ended = process.parse::<u32>();
@@ -123,12 +138,56 @@ impl Duty {
             _ => {}
         }
     }
+
+    /// Ends everything that carries the mark, until nothing does: one look may miss what is being
+    /// started just then.
+    fn end_processes(&self) {
+        let marked = self.mark.as_deref().filter(|_| Path::new("/proc/self/environ").exists());
+        let Some(mark) = marked else {
+            self.processes.iter().for_each(|process| end_group(*process));
+            return;
+        };
+        let until = Instant::now() + END_WITHIN;
+        let mut empty = 0;
+        while empty < EMPTY_LOOKS && Instant::now() < until {
+            let left = marked_processes(mark);
+            empty = if left.is_empty() { empty + 1 } else { 0 };
+            for process in left {
+                let _ = kill_process(process, Signal::KILL);
+            }
+            std::thread::sleep(MOMENT);
+        }
+    }
+}
+
+/// Processes whose environment holds the mark. One that is dead shows none.
+fn marked_processes(mark: &str) -> Vec<Pid> {
+    let wanted = format!("{VARIABLE}={mark}");
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let marked = entries.filter(|entry| {
+        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|it| it == wanted.as_bytes())
+    });
+    let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+    marked.filter_map(number).filter_map(Pid::from_raw).collect()
+}
+
+/// A mark that no other swarm has.
+fn new_mark() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    format!("{}-{time}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// The hidden command that makes a process a keeper.
 pub(crate) const COMMAND: &str = "keep";
+/// Where every process of a swarm has its mark.
+const VARIABLE: &str = "TESTNET_SWARM";
+/// Looks in a row that must find nobody.
+const EMPTY_LOOKS: u32 = 3;
+const END_WITHIN: Duration = Duration::from_secs(10);
 const REMOVALS: u32 = 50;
-const BETWEEN_REMOVALS: std::time::Duration = std::time::Duration::from_millis(20);
+const MOMENT: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests {
@@ -154,5 +213,22 @@ mod tests {
         keep(input.as_bytes());
         assert!(!child.wait().unwrap().success());
         assert!(!inside.exists());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_process_that_the_keeper_was_not_told_of_is_ended() {
+        let (ours, theirs) = (Keeper::none(), Keeper::none());
+        let start = |keeper: &Keeper| {
+            let mut command = Command::new("sleep");
+            keeper.mark(&mut command);
+            command.arg("600").spawn().unwrap()
+        };
+        let (mut child, mut other) = (start(&ours), start(&theirs));
+        keep(format!("mark {}\n", ours.mark).as_bytes());
+        assert!(!child.wait().unwrap().success());
+        assert!(other.try_wait().unwrap().is_none(), "that of another swarm goes on");
+        other.kill().unwrap();
+        other.wait().unwrap();
     }
 }

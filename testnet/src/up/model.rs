@@ -1,8 +1,10 @@
 //! The model that a swarm agreed on, as the folder of a lone island that `atoll eval` and
-//! `atoll sample` read.
+//! `atoll sample` read: for the outer state that is agreed on and not stable yet, which no node
+//! keeps on its disk but in the checkpoint of its island.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use atoll_protocol::genesis::Genesis;
 use safetensors::Dtype;
@@ -11,30 +13,54 @@ use serde_json::{Value, json};
 
 use super::error::UpError;
 
-/// Makes `into` from the checkpoint of a node that has left: the outer state it adopted last.
-pub(super) fn agreed(run_folder: &Path, genesis: &Genesis, into: &Path) -> Result<(), UpError> {
-    let checkpoint = run_folder.join(CHECKPOINT);
+/// Makes `into` from the checkpoints of nodes that have left and agreed since a moment.
+///
+/// A checkpoint does not say of which version it is. One that was written after the islands agreed
+/// holds what they agreed on, if its island had adopted that; those of several islands are the
+/// same then. Older ones are not looked at: a node that took no step since does not save again.
+pub(super) fn agreed(
+    run_folders: &[PathBuf],
+    since: SystemTime,
+    genesis: &Genesis,
+    into: &Path,
+) -> Result<(), UpError> {
+    let checkpoints = run_folders.iter().map(|it| it.join(CHECKPOINT));
+    let mut fresh: Option<(PathBuf, Vec<u8>)> = None;
+    for checkpoint in checkpoints.filter(|it| is_younger(&it.join(OUTER), since)) {
+        let path = checkpoint.join(OUTER);
+        let outer = fs::read(&path).map_err(UpError::file(&path))?;
+        match &fresh {
+            Some((_, other)) if *other != outer => {
+                return Err(wrong(&path, "another island's is not the same"));
+            }
+            Some(_) => {}
+            None => fresh = Some((checkpoint, outer)),
+        }
+    }
+    let Some((checkpoint, outer)) = fresh else {
+        return Err(wrong(into, "no checkpoint is young enough"));
+    };
     let path = checkpoint.join(OUTER);
-    let outer = fs::read(&path).map_err(UpError::file(&path))?;
     let wanted = genesis.fragment_map().elements() * size_of::<f32>();
     if outer.len() != wanted {
-        let reason = format!("{} bytes instead of {wanted}", outer.len());
-        return Err(UpError::file(&path)(std::io::Error::other(reason)));
+        return Err(wrong(&path, &format!("{} bytes instead of {wanted}", outer.len())));
     }
     let parameters = encode(genesis, &outer).map_err(UpError::file(&path))?;
-    make(&checkpoint, genesis, Some(&parameters), into)
+    make(&checkpoint, genesis, &parameters, into)
 }
 
-/// Makes `into` from the folder of a lone island, as one of the run that `genesis` describes:
-/// which text is held out depends on the run, and only losses on the same text compare.
-pub(super) fn moved(lone: &Path, genesis: &Genesis, into: &Path) -> Result<(), UpError> {
-    make(&lone.join(CHECKPOINT), genesis, None, into)
+fn is_younger(path: &Path, since: SystemTime) -> bool {
+    fs::metadata(path).and_then(|about| about.modified()).is_ok_and(|written| written > since)
+}
+
+fn wrong(path: &Path, what: &str) -> UpError {
+    UpError::file(path)(std::io::Error::other(what.to_owned()))
 }
 
 fn make(
     checkpoint: &Path,
     genesis: &Genesis,
-    parameters: Option<&[u8]>,
+    parameters: &[u8],
     into: &Path,
 ) -> Result<(), UpError> {
     let folder = into.join(CHECKPOINT);
@@ -49,8 +75,8 @@ fn make(
     let mut listed = Vec::new();
     for name in names {
         let (from, to) = (checkpoint.join(name), folder.join(name));
-        let bytes = match parameters {
-            Some(bytes) if name == PARAMETERS => bytes.to_vec(),
+        let bytes = match name {
+            PARAMETERS => parameters.to_vec(),
             _ => fs::read(&from).map_err(UpError::file(&from))?,
         };
         listed.push(json!([name, blake3::hash(&bytes).to_hex().to_string()]));
@@ -117,7 +143,9 @@ mod tests {
         });
         fs::write(checkpoint.join(MANIFEST), manifest.to_string()).unwrap();
         let into = home.path().join("model");
-        agreed(&home.path().join("run"), &genesis, &into).unwrap();
+        let runs = [home.path().join("run")];
+        let agree = |since| agreed(&runs, since, &genesis, &into);
+        agree(SystemTime::UNIX_EPOCH).unwrap();
 
         let written = fs::read(into.join("checkpoint/model.safetensors")).unwrap();
         let last = map.fragments().last().unwrap();
@@ -134,7 +162,22 @@ mod tests {
         assert_eq!(manifest["moment_steps"], json!([3]));
         let text = fs::read_to_string(into.join("genesis.toml")).unwrap();
         assert_eq!(Genesis::from_toml(&text).unwrap().run_id(), genesis.run_id());
+        let later = SystemTime::now() + std::time::Duration::from_secs(60);
+        assert!(agree(later).is_err(), "it may be of before");
         fs::write(checkpoint.join(OUTER), "short").unwrap();
-        assert!(agreed(&home.path().join("run"), &genesis, &into).is_err());
+        assert!(agree(SystemTime::UNIX_EPOCH).is_err());
+    }
+
+    #[test]
+    fn islands_whose_checkpoints_differ_have_no_agreed_model() {
+        let genesis = Genesis::new("test", Model::preset("nano").unwrap());
+        let home = tempfile::tempdir().unwrap();
+        let runs = ["a", "b"].map(|name| home.path().join(name));
+        for (run, outer) in runs.iter().zip(["one", "other"]) {
+            fs::create_dir_all(run.join(CHECKPOINT)).unwrap();
+            fs::write(run.join(CHECKPOINT).join(OUTER), outer).unwrap();
+        }
+        let error = agreed(&runs, SystemTime::UNIX_EPOCH, &genesis, &home.path().join("c"));
+        assert!(error.unwrap_err().to_string().contains("not the same"));
     }
 }

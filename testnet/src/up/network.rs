@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::binaries::{self, Binaries};
+use super::chaos::Plan;
 use super::error::UpError;
 use super::interrupt::Interrupt;
 use super::keeper::Keeper;
@@ -43,10 +44,11 @@ impl Network {
     pub(super) fn open(
         options: &Options,
         quality: Quality,
-        cuts: bool,
+        plan: &Plan,
         interrupt: &Interrupt,
     ) -> Result<Self, UpError> {
-        if quality.is_perfect() && !cuts {
+        let cuts = plan.needs_links();
+        if quality.is_perfect() && !cuts && !plan.gains_by_links() {
             return Ok(Self::Loopback);
         }
         if links::is_inside() {
@@ -62,6 +64,7 @@ impl Network {
         let Err(why) = links::enter(wants, &[(binaries::VARIABLE, Path::new(&folder))]);
         match quality.rate {
             Some(rate) if !cuts && !quality.needs_holder() => Ok(Self::Limited { rate, why }),
+            None if !cuts && !quality.needs_holder() => Ok(Self::Loopback),
             _ => Err(cannot(options, &why)),
         }
     }
@@ -128,6 +131,16 @@ impl Network {
         let Self::Hub { hub, hosts, .. } = self else { return Ok(()) };
         let side = side.iter().filter_map(|index| hosts.get(*index)?.as_deref());
         hub.partition(side).map_err(UpError::Links)
+    }
+
+    /// Whether islands can be cut off from each other.
+    pub(super) fn can_part(&self) -> bool {
+        matches!(self, Self::Hub { .. })
+    }
+
+    /// Whether some are.
+    pub(super) fn is_parted(&self) -> bool {
+        matches!(self, Self::Hub { hub, .. } if hub.is_parted())
     }
 
     /// Takes that back.

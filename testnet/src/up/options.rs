@@ -107,6 +107,15 @@ impl Options {
         Plan::find(self.chaos.as_deref().unwrap_or(CALM))
     }
 
+    /// How a node is told which text it is about, where that is not generated.
+    pub(super) fn data_flags(&self) -> Result<Vec<String>, UpError> {
+        if self.data == GENERATED {
+            return Ok(Vec::new());
+        }
+        let path = std::path::absolute(&self.data)?;
+        Ok(vec!["--data".into(), path.display().to_string()])
+    }
+
     /// What swarm this is, in a line.
     pub(super) fn title(&self, quality: &Quality, plan: &Plan) -> String {
         let mut words = vec![format!("{} islands", self.islands), self.model.clone()];

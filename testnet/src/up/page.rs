@@ -2,7 +2,10 @@
 
 mod chart;
 mod charts;
+mod events;
+mod grid;
 mod lives;
+mod settings;
 mod tables;
 
 use std::fmt::Write;
@@ -10,7 +13,7 @@ use std::fmt::Write;
 use atoll_protocol::genesis::Genesis;
 
 use super::chaos::Plan;
-use super::happening::{self, Weight};
+use super::happening;
 use super::options::Options;
 use super::outcome::Outcome;
 use super::recording::Recording;
@@ -26,16 +29,14 @@ pub(super) struct Page<'a> {
     pub(super) outcome: &'a Outcome,
 }
 
+/// Red, green and blue.
+type Rgb = (u8, u8, u8);
+
 impl Page<'_> {
     /// The HTML.
     pub(super) fn render(&self) -> String {
         let mut html = String::new();
-        let title = format!(
-            "Atoll: {} islands, {}, {}",
-            self.options.islands,
-            self.options.model,
-            units::clock(self.outcome.seconds)
-        );
+        let title = format!("Atoll: {} islands, {}", self.options.islands, self.options.model);
         let _ = write!(
             html,
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
@@ -44,38 +45,56 @@ impl Page<'_> {
         );
         html.push_str(&self.head());
         html.push_str(&self.cards());
-        for (number, (title, words, mut svg)) in charts::all(self).into_iter().enumerate() {
-            if number == 0 {
-                svg.push_str(&lives::html(self));
-            }
+        for part in charts::all(self) {
+            let class = if part.wide { "chart wide" } else { "chart" };
             let _ = writeln!(
                 html,
-                "<section class=\"chart\"><h2>{title}</h2><p>{words}</p>{svg}</section>"
+                "<section class=\"{class}\"><h2>{}</h2><p>{}</p>{}</section>",
+                part.title, part.words, part.html
             );
         }
         html.push_str(&tables::all(self));
         html.push_str(&self.sample());
-        html.push_str(&self.events());
-        html.push_str(&self.settings());
+        html.push_str(&events::html(self.recording));
+        html.push_str(&settings::html(self));
         html.push_str("</main></body></html>\n");
         html
     }
 
     fn head(&self) -> String {
-        let class = if self.outcome.digests_agree { "good" } else { "bad" };
-        let verdict = escape(&self.outcome.verdict(self.recording));
+        let (class, sign) =
+            if self.outcome.digests_agree { ("good", "✔") } else { ("bad", "✘") };
+        let verdict = escape(&self.outcome.verdict());
+        let about = [
+            format!(
+                "{} with {} parameters",
+                self.options.model,
+                settings::parameters(self.genesis)
+            ),
+            format!("{} of training", units::clock(self.outcome.seconds)),
+            settings::text(self.options),
+            settings::date(),
+        ];
         let mut head = format!(
-            "<header><h1>A swarm of {} islands</h1><p class=\"verdict {class}\">{verdict}</p>",
-            self.options.islands
+            "<header><p class=\"brand\">atoll</p><h1>A swarm of {} islands</h1><p>{}</p><p \
+             class=\"verdict {class}\"><b>{sign}</b> {verdict}</p>",
+            self.options.islands,
+            escape(&about.join(" · "))
         );
         if let Some(words) = &self.outcome.links {
             let _ = write!(head, "<p>{}</p>", escape(words));
         }
         if !self.plan.is_calm() {
-            let _ = write!(head, "<p>{}</p>", escape(&self.outcome.chaos(self.recording)));
+            let words = escape(&self.outcome.chaos(self.recording));
+            let _ = write!(head, "<p>Done to it ({}): {words}</p>", escape(&self.plan.name));
+        }
+        for (warning, islands) in &self.recording.warnings {
+            let names: Vec<String> = islands.iter().map(|it| happening::island(*it)).collect();
+            let words = format!("{}: {}; {}", names.join(", "), warning.message, warning.hint);
+            let _ = write!(head, "<p class=\"note\">⚠ {}</p>", escape(&words));
         }
         for note in &self.outcome.notes {
-            let _ = write!(head, "<p class=\"note\">{}</p>", escape(note));
+            let _ = write!(head, "<p class=\"note\">⚠ {}</p>", escape(note));
         }
         head.push_str("</header>\n");
         head
@@ -83,27 +102,41 @@ impl Page<'_> {
 
     fn cards(&self) -> String {
         let (recording, outcome) = (self.recording, self.outcome);
-        let loss = units::loss(outcome.loss_last);
         let first = units::loss(outcome.loss_first);
         let alone = outcome.alone.map_or_else(|| "-".into(), |it| format!("{:.3}", it.loss));
-        let tokens = units::count(recording.tokens());
-        let speed = units::rate(outcome.tokens_per_s(recording));
         let share = format!("{:.1} %", recording.training_share() * 100.0);
         let waits = match recording.spared_share().filter(|_| !recording.inflicted.is_empty()) {
             Some(least) => format!("at least {:.1} % where nothing was done", least * 100.0),
             None => "nobody waits for anybody".to_owned(),
         };
-        let sent = units::bytes(recording.bytes_up());
         let per_token = recording.bytes_up() as f64 / recording.tokens().max(1) as f64;
-        let fates =
-            if recording.fates_add_up() { "every fate adds up" } else { "fates do not add up" };
-        let cards = [
-            (loss, "held-out loss".to_owned(), format!("from {first}")),
-            (alone, "one island alone".to_owned(), "same steps, own machine".to_owned()),
-            (tokens, "tokens trained".to_owned(), format!("{speed} each second; {fates}")),
-            (share, "of the time trained".to_owned(), waits),
-            (sent, "sent by all islands".to_owned(), format!("{per_token:.1} bytes per token")),
+        let received = units::bytes(recording.bytes_down());
+        let fates = if recording.fates_add_up() { "every fate known" } else { "fates missing!" };
+        let speed = units::rate(outcome.tokens_per_s());
+        let mut cards = vec![
+            (
+                units::loss(outcome.loss_last),
+                "held-out loss",
+                format!("from {first}; {}", outcome.loss_of.words()),
+            ),
+            (alone, "one island alone", "as many steps, a machine of its own".to_owned()),
+            (speed, "tokens per second", format!("{} in all", units::count(recording.tokens()))),
+            (share, "of the time trained", waits),
+            (
+                units::bytes(recording.bytes_up()),
+                "sent by all islands",
+                format!("{per_token:.1} bytes per token; {received} received"),
+            ),
+            (
+                units::percent(recording.fates().merged, recording.fates().trained),
+                "of the tokens merged",
+                fates.to_owned(),
+            ),
         ];
+        if let Some(words) = outcome.liars(recording) {
+            let found = format!("{} of {}", recording.liars_found_out(), recording.liars.len());
+            cards.push((found, "liars found out", words));
+        }
         let mut html = String::from("<div class=\"cards\">");
         for (value, name, more) in cards {
             let _ = write!(
@@ -119,62 +152,11 @@ impl Page<'_> {
         match &self.outcome.sample {
             None => String::new(),
             Some(text) => format!(
-                "<section><h2>What the model writes</h2><p>The parameters that all islands agreed \
-                 on, at temperature 0.5.</p><pre>{}</pre></section>\n",
+                "<section><h2>What the model writes</h2><p>At temperature 0.5, with the parameters \
+                 whose loss is above.</p><pre>{}</pre></section>\n",
                 escape(text)
             ),
         }
-    }
-
-    fn events(&self) -> String {
-        let mut rows = String::new();
-        let all = &self.recording.happenings;
-        for it in all.iter().skip(all.len().saturating_sub(EVENTS_MAX)) {
-            let class = match it.weight {
-                Weight::Usual => "",
-                Weight::Notable => "notable",
-                Weight::Inflicted => "inflicted",
-                Weight::Wrong => "wrong",
-            };
-            let who = it.island.map_or_else(|| "swarm".into(), happening::island);
-            let _ = write!(
-                rows,
-                "<tr class=\"{class}\"><td>{}</td><td>{who}</td><td>{}</td></tr>",
-                units::clock(it.at),
-                escape(&it.words)
-            );
-        }
-        format!(
-            "<section><h2>Events</h2><div class=\"scroll\"><table class=\"events\">{rows}</table>\
-             </div></section>\n"
-        )
-    }
-
-    fn settings(&self) -> String {
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let program = self.recording.statuses().next().map_or("", |it| it.program.as_str());
-        // The tensors follow from the model and are long.
-        let toml = self.genesis.to_toml();
-        let short = toml.split("\n[[tensor]]").next().unwrap_or_default();
-        let plan = match self.plan.is_calm() {
-            true => String::new(),
-            false => format!(
-                "<details><summary>What was done to the swarm: {}</summary><pre>{}</pre></details>",
-                escape(&self.plan.name),
-                escape(&self.plan.text)
-            ),
-        };
-        format!(
-            "<section><h2>Again</h2><pre>{}</pre><p>Real processes on one machine ({cores} cores, \
-             {} {}), atoll {}: times and the order of contributions differ from run to run, the \
-             agreement does not.</p>{plan}<details><summary>Genesis</summary><pre>{}</pre></details>\
-             </section>\n",
-            escape(&self.options.command()),
-            std::env::consts::OS,
-            std::env::consts::ARCH,
-            escape(program),
-            escape(short),
-        )
     }
 }
 
@@ -184,24 +166,28 @@ fn rgb(index: usize) -> String {
     format!("rgb({red},{green},{blue})")
 }
 
+/// What a line or a row is known by: a line, dashes, a dot or a ring.
+fn swatch(kind: &str, (red, green, blue): Rgb) -> String {
+    format!("<i class=\"{kind}\" style=\"color:rgb({red},{green},{blue})\"></i>")
+}
+
 /// Text as HTML has it.
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// Colours of islands, the same in every chart and table.
-const COLOURS: [(u8, u8, u8); 8] = [
-    (31, 119, 180),
-    (255, 127, 14),
-    (44, 160, 44),
-    (148, 103, 189),
-    (23, 190, 207),
-    (227, 119, 194),
-    (188, 189, 34),
-    (140, 86, 75),
+const COLOURS: [Rgb; 8] = [
+    (34, 139, 230),
+    (247, 140, 30),
+    (55, 178, 77),
+    (151, 117, 250),
+    (21, 170, 191),
+    (230, 73, 128),
+    (160, 160, 20),
+    (160, 110, 85),
 ];
-/// A report that a browser still scrolls smoothly.
-const EVENTS_MAX: usize = 5000;
+const BAD: Rgb = (224, 49, 49);
 const STYLE: &str = include_str!("page/style.css");
 
 #[cfg(test)]
@@ -242,6 +228,10 @@ pub(super) mod tests {
             "Versions",
             "Agreement",
             "Participation",
+            "Bytes",
+            "Training",
+            "parameters",
+            "loopback",
             "Islands",
             "Fragments",
             "Token fates",

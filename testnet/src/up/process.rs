@@ -43,6 +43,7 @@ impl Process {
     ) -> Result<Self, UpError> {
         // Its own group: Ctrl-C is for us, and we end the others in order.
         command.stdin(Stdio::null()).process_group(0);
+        keeper.mark(&mut command);
         if let Some(log) = log {
             command.stderr(append(log).map_err(UpError::file(log))?);
             command.stdout(append(log).map_err(UpError::file(log))?);

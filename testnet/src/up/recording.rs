@@ -2,6 +2,8 @@
 
 mod agreement;
 mod frame;
+mod marks;
+mod rounds;
 mod seen;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,10 +12,12 @@ use serde_json::Value;
 
 use super::chaos::Deed;
 use super::happening::{self, Happening, Names, Weight};
-use super::status::{Fates, Receipt, Status};
+use super::status::{Fates, Receipt, Status, Warning};
 
 pub(super) use agreement::Agreement;
 pub(super) use frame::{Frame, Point};
+pub(super) use marks::{Mark, SeenLiar};
+pub(super) use rounds::{Round, RoundName};
 pub(super) use seen::{Presence, Seen};
 
 /// All that was seen of a swarm.
@@ -25,18 +29,19 @@ pub(super) struct Recording {
     pub(super) happenings: Vec<Happening>,
     /// What was done to the swarm on purpose, and when.
     pub(super) inflicted: Vec<(f64, Deed)>,
-    /// Nodes that lie, with what they are called here.
-    pub(super) liars: Vec<String>,
-    rounds: BTreeMap<String, Round>,
+    /// When training ended, once it has.
+    pub(super) trained: Option<f64>,
+    /// Whether all leave, so that it is no news that nobody is there.
+    pub(super) over: bool,
+    /// Nodes that lie.
+    pub(super) liars: Vec<SeenLiar>,
+    /// Moments that are marked in every chart: when, at which island, what.
+    pub(super) marks: Vec<(f64, usize, Mark)>,
+    /// What nodes say a person should look at, and which islands' nodes do.
+    pub(super) warnings: BTreeMap<Warning, BTreeSet<usize>>,
+    pub(super) rounds: BTreeMap<RoundName, Round>,
     /// Seconds between frames.
     frame_every: f64,
-}
-
-/// Who took part in a round.
-#[derive(Clone, Debug, Default)]
-struct Round {
-    closed: bool,
-    authors: BTreeSet<usize>,
 }
 
 impl Recording {
@@ -63,26 +68,23 @@ impl Recording {
     /// An island says where it stands.
     pub(super) fn status(&mut self, at: f64, island: usize, status: Status) {
         if let Some(seen) = self.islands.get_mut(island) {
+            for warning in status.warnings.iter().filter(|_| !self.over) {
+                self.warnings.entry(warning.clone()).or_default().insert(island);
+            }
             seen.status(at, status);
         }
     }
 
     /// A line of an island's event log.
     pub(super) fn event(&mut self, at: f64, island: usize, event: &Value) {
-        let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
-        let author =
-            self.islands.iter().position(|it| it.node.as_deref() == event["author"].as_str());
-        let round = self.rounds.entry(text("round"));
+        let text = |key: &str| event[key].as_str().unwrap_or_default();
         let Some(seen) = self.islands.get_mut(island) else { return };
-        match text("event").as_str() {
-            "started" => seen.node = Some(text("node")),
-            "contributed" => {
-                seen.contributions += 1;
-                round.or_default().authors.insert(island);
+        match text("event") {
+            "started" => {
+                seen.node = Some(text("node").to_owned());
+                seen.began(event["incarnation"].as_u64().unwrap_or(0));
             }
-            "admitted" => round.or_default().authors.extend(author),
-            // All islands close it; the first one is worth a line.
-            "closed" if std::mem::replace(&mut round.or_default().closed, true) => return,
+            "contributed" => seen.contributions += 1,
             "stable" if event["forced"] != true => {
                 let version = event["version"].as_u64().unwrap_or(0);
                 seen.stable.insert(event["fragment"].as_u64().unwrap_or(0), version);
@@ -95,11 +97,23 @@ impl Recording {
             }
             _ => {}
         }
-        let nodes: Vec<Option<String>> = self.islands.iter().map(|it| it.node.clone()).collect();
-        let names = Names { islands: &nodes, liars: &self.liars };
+        self.mark(at, island, event);
+        if self.round_event(at, island, event) {
+            self.tell(at, island, event);
+        }
+    }
+
+    /// Notes what an event means in words, if it is worth a line.
+    fn tell(&mut self, at: f64, island: usize, event: &Value) {
+        let islands: Vec<Option<String>> = self.islands.iter().map(|it| it.node.clone()).collect();
+        let liars: Vec<Option<String>> = self.liars.iter().map(|it| it.node.clone()).collect();
+        let names = Names { islands: &islands, liars: &liars };
         if let Some((words, mut weight)) = happening::words(event, names) {
             // Who joins connects once to ask for the genesis, and then again.
-            if text("event") == "peer_down" && !self.has_met(event["node"].as_str()) {
+            let met = event["event"] != "peer_down" || self.has_met(event["node"].as_str());
+            if !met
+                || (self.over && ["peer_down", "warning"].iter().any(|it| event["event"] == *it))
+            {
                 weight = Weight::Usual;
             }
             self.note(at, Some(island), words, weight);
@@ -143,9 +157,12 @@ impl Recording {
         self.islands.iter().filter_map(|it| it.status.as_ref())
     }
 
-    /// The mean of what the islands measured last on held-out text.
+    /// The swarm's loss on held-out text: the mean of what islands measured lately. All have nearly
+    /// the same parameters, but each measures seldom, so that what one measured last may be old.
     pub(super) fn held_out(&self) -> Option<f64> {
-        mean(self.islands.iter().filter_map(|it| it.held_out.last()).map(|(_, loss)| *loss))
+        let last = || self.islands.iter().filter_map(|it| it.held_out.last());
+        let newest = last().map(|(at, _)| *at).max_by(f64::total_cmp)?;
+        mean(last().filter(|(at, _)| newest - at <= LATELY).map(|(_, loss)| *loss))
     }
 
     /// What was measured first on held-out text.
@@ -169,10 +186,22 @@ impl Recording {
         self.islands.iter().map(Seen::tokens).sum()
     }
 
-    /// Steps of the mean island.
-    pub(super) fn steps_mean(&self) -> u64 {
-        let count = self.statuses().count() as u64;
-        self.islands.iter().map(Seen::steps).sum::<u64>() / count.max(1)
+    /// Steps of the fastest island that nothing was done to; of the fastest, if there is none.
+    pub(super) fn steps_of_fastest(&self) -> u64 {
+        let most = |spared: bool| {
+            self.islands.iter().filter(|it| it.spared == spared).map(Seen::steps).max()
+        };
+        most(true).filter(|steps| *steps > 0).or_else(|| most(false)).unwrap_or(0)
+    }
+
+    /// Tokens that the swarm has merged, as far as the island knows that knows most.
+    pub(super) fn swarm_tokens(&self) -> u64 {
+        self.statuses().map(|it| it.swarm_tokens).max().unwrap_or(0)
+    }
+
+    /// When the last moment was, in seconds.
+    pub(super) fn end(&self) -> f64 {
+        self.frames.last().map_or(0.0, |it| it.at)
     }
 
     pub(super) fn tokens_per_s(&self) -> f64 {
@@ -232,20 +261,16 @@ impl Recording {
         let mut seen = self.islands.iter().filter(|it| it.node.as_deref() == node);
         seen.any(|it| it.status.as_ref().is_some_and(Status::is_caught_up))
     }
-
-    /// Rounds that have closed, and in how many of them island `index` took part.
-    pub(super) fn participation(&self, index: usize) -> (u64, u64) {
-        let closed = self.rounds.values().filter(|it| it.closed);
-        let within = closed.clone().filter(|it| it.authors.contains(&index)).count() as u64;
-        (within, closed.count() as u64)
-    }
 }
 
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+/// The mean, if there is anything to take it of.
+pub(super) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), it| (sum + it, count + 1));
     (count > 0).then(|| sum / f64::from(count))
 }
 
+/// Seconds.
+const LATELY: f64 = 5.0;
 /// Enough for a smooth curve.
 const FRAMES: f64 = 400.0;
 const FRAME_EVERY_MIN: f64 = 0.5;
@@ -342,6 +367,9 @@ mod tests {
         recording.event(3.0, 0, &down);
         let weights: Vec<Weight> = recording.happenings.iter().map(|it| it.weight).collect();
         assert_eq!(weights, [Weight::Usual, Weight::Notable]);
+        recording.over = true;
+        recording.event(4.0, 0, &down);
+        assert_eq!(recording.happenings[2].weight, Weight::Usual, "all leave");
     }
 
     #[test]
@@ -365,8 +393,11 @@ mod tests {
             recording.event(at, island, &json!({ "event": "held_out", "loss": loss }));
         }
         assert_eq!((recording.held_out_first(), recording.held_out()), (Some(6.0), Some(4.0)));
+        recording.event(60.0, 1, &json!({ "event": "held_out", "loss": 2.5 }));
+        assert_eq!(recording.held_out(), Some(2.5), "the other one measured long ago");
         assert_eq!(recording.tokens(), 204_800);
-        assert_eq!(recording.steps_mean(), 100);
+        recording.islands[1].spared = false;
+        assert_eq!((recording.steps_of_fastest(), recording.swarm_tokens()), (100, 400_000));
         assert_eq!(recording.bytes_up(), 1_900_000);
         assert!(recording.fates_add_up());
         assert_eq!(recording.islands[0].training_share(), 0.98);

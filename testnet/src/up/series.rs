@@ -1,6 +1,7 @@
-//! The series of a report as comma-separated values.
+//! The series and the events of a report as comma-separated values.
 
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 
 use super::recording::Recording;
 
@@ -41,6 +42,25 @@ pub(super) fn csv(recording: &Recording) -> String {
     text
 }
 
+/// One line for each event; an event without an island concerns the whole swarm.
+pub(super) fn events(recording: &Recording) -> String {
+    let mut text = String::from("seconds,island,weight,event\n");
+    for it in &recording.happenings {
+        let island = it.island.map(|index| (index + 1).to_string()).unwrap_or_default();
+        let weight = format!("{:?}", it.weight).to_lowercase();
+        let words = it.words.replace('"', "\"\"");
+        let _ = writeln!(text, "{:.3},{island},{weight},\"{words}\"", it.at);
+    }
+    text
+}
+
+/// Where the events go: beside the series, `run.csv` and `run-events.csv`.
+pub(super) fn events_file(series: &Path) -> PathBuf {
+    let stem = series.file_stem().unwrap_or_default().to_string_lossy();
+    let ending = series.extension().map_or_else(String::new, |it| format!(".{}", it.display()));
+    series.with_file_name(format!("{stem}-events{ending}"))
+}
+
 const COLUMNS: [&str; 15] = [
     "seconds",
     "island",
@@ -61,6 +81,7 @@ const COLUMNS: [&str; 15] = [
 
 #[cfg(test)]
 mod tests {
+    use super::super::happening::Weight;
     use super::super::recording::example::recording;
     use super::*;
 
@@ -74,5 +95,16 @@ mod tests {
             text.lines().nth(1).unwrap().starts_with("0.000,1,0,0,5200.0,5.5,5.5,0.98"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn events_are_beside_the_series() {
+        assert_eq!(events_file(Path::new("a/run.csv")), Path::new("a/run-events.csv"));
+        assert_eq!(events_file(Path::new("run")), Path::new("run-events"));
+        let mut recording = Recording::new([1.0], 60.0);
+        recording.note(1.5, Some(0), "said \"no\", twice", Weight::Wrong);
+        recording.note(2.0, None, "heals", Weight::Inflicted);
+        let lines = "1.500,1,wrong,\"said \"\"no\"\", twice\"\n2.000,,inflicted,\"heals\"\n";
+        assert!(events(&recording).ends_with(lines), "{}", events(&recording));
     }
 }

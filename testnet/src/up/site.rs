@@ -12,6 +12,7 @@ use super::binaries::Binaries;
 use super::error::UpError;
 use super::interrupt::Interrupt;
 use super::keeper::Keeper;
+use super::network::Place;
 use super::options::Options;
 use super::process::{self, Output, Process};
 use super::stage::Stage;
@@ -54,6 +55,25 @@ impl Site {
             output.read_to_string(&mut text).map_err(UpError::file(&self.binaries.atoll))?;
         }
         Ok(text)
+    }
+
+    /// Starts a node: it joins with a ticket, or goes on with the run that its home has.
+    pub(super) fn node(
+        &self,
+        name: &str,
+        home: &Path,
+        place: &Place,
+        ticket: Option<&str>,
+        flags: &[String],
+    ) -> Result<Process, UpError> {
+        let mut command = process::command(&self.binaries.atoll);
+        match ticket {
+            Some(ticket) => command.args(["join", ticket]),
+            None => command.arg("run"),
+        };
+        command.arg("--home").arg(home).args(["--listen", &place.listen()]).args(flags);
+        let log = self.log(name);
+        place.within(|| Process::start(command, name, Some(&log), Output::Log, &self.keeper))?
     }
 
     /// The log of the process of this name.

@@ -18,6 +18,8 @@ pub(super) struct Stage {
     phase: String,
     began: Instant,
     training: Option<Training>,
+    /// Whether somebody wants to come to the end, as soon as there is something to end.
+    finish: bool,
 }
 
 /// The time that the swarm trains.
@@ -37,7 +39,16 @@ impl Stage {
         let screen = Screen::open()?;
         let interrupt = interrupt.clone();
         let (phase, began) = (String::new(), Instant::now());
-        Ok(Self { screen, recording, interrupt, title, phase, began, training: None })
+        Ok(Self {
+            screen,
+            recording,
+            interrupt,
+            title,
+            phase,
+            began,
+            training: None,
+            finish: false,
+        })
     }
 
     /// Something else is under way from now on.
@@ -73,20 +84,21 @@ impl Stage {
         self.training.map_or(0.0, |it| it.began.elapsed().as_secs_f64())
     }
 
-    /// Whether training has lasted as long as it should.
+    /// Whether training has lasted as long as it should, or as somebody wants.
     pub(super) fn training_is_over(&self) -> bool {
-        self.training.is_some_and(|it| it.began.elapsed() >= it.lasts)
+        self.finish || self.training.is_some_and(|it| it.began.elapsed() >= it.lasts)
     }
 
     /// Shows how things are and waits a moment. Fails if somebody wants everything to stop.
-    pub(super) fn turn(&mut self) -> Result<Option<Wish>, UpError> {
+    pub(super) fn turn(&mut self) -> Result<(), UpError> {
         self.show()?;
-        let wish = self.screen.wish(TURN)?;
-        if wish == Some(Wish::Stop) {
-            self.interrupt.set();
+        match self.screen.wish(TURN)? {
+            Some(Wish::Stop) => self.interrupt.set(),
+            // Kept, because whoever waits for a process in the middle of training must not lose it.
+            Some(Wish::Finish) => self.finish = true,
+            None => {}
         }
-        self.interrupt.check()?;
-        Ok(wish)
+        self.interrupt.check()
     }
 
     /// Waits until a process has done its work; fails if it could not, or takes too long.

@@ -13,7 +13,6 @@ pub(super) struct Status {
     /// How often the node was started, this time included.
     pub(super) incarnation: u64,
     pub(super) program: String,
-    pub(super) uptime_s: u64,
     /// `joining`, `caught_up` or `muted`.
     pub(super) standing: String,
     pub(super) gauges: Gauges,
@@ -22,6 +21,7 @@ pub(super) struct Status {
     pub(super) training: Training,
     pub(super) fates: Fates,
     pub(super) bytes: Lanes,
+    /// Tokens that the swarm has merged, as far as the node knows.
     pub(super) swarm_tokens: u64,
     pub(super) receipts: Vec<Receipt>,
     pub(super) warnings: Vec<Warning>,
@@ -61,9 +61,9 @@ pub(super) struct Merged {
 #[serde(default)]
 pub(super) struct Fragment {
     pub(super) version: u32,
+    /// The version up to which rounds no longer change.
     pub(super) base: u32,
     pub(super) digest: String,
-    pub(super) staleness: u32,
     pub(super) fates: Fates,
 }
 
@@ -71,8 +71,6 @@ pub(super) struct Fragment {
 #[serde(default)]
 pub(super) struct Loss {
     pub(super) last: Option<f64>,
-    pub(super) smoothed: Option<f64>,
-    pub(super) held_out: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -81,7 +79,6 @@ pub(super) struct Training {
     pub(super) step: u64,
     pub(super) tokens: u64,
     pub(super) tokens_per_s: f64,
-    pub(super) step_ms: f64,
     pub(super) training_share: f64,
 }
 
@@ -162,7 +159,8 @@ pub(super) struct Receipt {
     pub(super) of: u32,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What a person should look at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Warning {
     pub(super) message: String,
@@ -181,7 +179,6 @@ pub(super) mod example {
             version: version + number,
             base: version.saturating_sub(2),
             digest: format!("{:02x}", version + number).repeat(32),
-            staleness: 0,
             fates,
         };
         Status {
@@ -194,12 +191,11 @@ pub(super) mod example {
                 staleness: 1,
             },
             fragments: vec![fragment(0), fragment(1)],
-            loss: Loss { last: Some(loss), smoothed: Some(loss), held_out: Some(loss + 0.1) },
+            loss: Loss { last: Some(loss) },
             training: Training {
                 step: 100,
                 tokens: 102_400,
                 tokens_per_s: 5200.0,
-                step_ms: 190.0,
                 training_share: 0.98,
             },
             fates: [fates, fates].into_iter().sum(),
@@ -235,7 +231,7 @@ mod tests {
         let status: Status = serde_json::from_str(text).unwrap();
         assert!(status.is_caught_up());
         assert_eq!(status.fragments[0].version, 41);
-        assert_eq!(status.loss, Loss { last: Some(3.2), smoothed: None, held_out: Some(3.3) });
+        assert_eq!(status.loss, Loss { last: Some(3.2) });
         assert_eq!((status.bytes.up(), status.bytes.down()), (11, 33));
         assert!(status.fates.add_up());
         assert_eq!(status.receipts[0].of, 8);

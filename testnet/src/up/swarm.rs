@@ -3,6 +3,7 @@
 mod bootstrap;
 mod island;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use super::chaos::Deed;
 use super::error::UpError;
-use super::happening::Weight;
-use super::liar::Liar;
+use super::happening::{self, Weight};
+use super::liar::{Liar, Means};
 use super::network::Network;
-use super::options::{GENERATED, Options};
+use super::options::Options;
 use super::process::describe;
-use super::recording::Presence;
+use super::recording::{Presence, SeenLiar};
 use super::site::{Site, words};
 use super::stage::Stage;
 use super::watcher::{self, News};
@@ -39,6 +40,8 @@ pub(super) struct Swarm<'a> {
     sender: SyncSender<(usize, News)>,
     news: Receiver<(usize, News)>,
     stop: Arc<AtomicBool>,
+    /// Islands whose link is thin.
+    throttled: BTreeSet<usize>,
 }
 
 impl<'a> Swarm<'a> {
@@ -62,12 +65,7 @@ impl<'a> Swarm<'a> {
         let (sender, news) = sync_channel(NEWS_MAX);
         let mut flags: Vec<String> = FLAGS.iter().map(|it| (*it).to_owned()).collect();
         flags.extend(network.flags());
-        if options.data != GENERATED {
-            flags.extend([
-                "--data".into(),
-                std::path::absolute(&options.data)?.display().to_string(),
-            ]);
-        }
+        flags.extend(options.data_flags()?);
         let mut swarm = Self {
             site,
             options,
@@ -80,6 +78,7 @@ impl<'a> Swarm<'a> {
             sender,
             news,
             stop: Arc::new(AtomicBool::new(false)),
+            throttled: BTreeSet::new(),
         };
         swarm.come(0, stage)?;
         // Who joins needs somebody to join.
@@ -106,17 +105,22 @@ impl<'a> Swarm<'a> {
         }
         for index in 0..self.islands.len() {
             let island = &mut self.islands[index];
-            let Some(status) = island.ended() else { continue };
-            if island.comes_back {
+            island.tend();
+            if island.is_due() {
                 self.come(index, stage)?;
                 continue;
             }
+            let Some(status) = island.ended() else { continue };
             let seen = &stage.recording.islands[index].presence;
             if !matches!(seen, Presence::Away | Presence::Left | Presence::Ended(_)) {
                 let words = describe(status);
                 stage.recording.note(at, Some(index), words.clone(), Weight::Wrong);
                 stage.recording.turns(at, index, Presence::Ended(words));
             }
+        }
+        let means = Means { site: self.site, flags: &self.flags, ticket: &self.ticket };
+        for liar in &mut self.liars {
+            liar.tend(means, &mut self.network, stage)?;
         }
         stage.recording.frame(at);
         Ok(())
@@ -136,12 +140,20 @@ impl<'a> Swarm<'a> {
             Deed::Freeze(index) => self.part(*index, stage, Presence::Frozen, Island::freeze),
             Deed::Thaw(index) => self.part(*index, stage, Presence::Here, Island::thaw),
             Deed::Leave(index) => self.part(*index, stage, Presence::Left, Island::leave),
-            Deed::Restart(index) => self.restart(*index, stage)?,
-            Deed::Join(index) => self.come(*index, stage)?,
+            Deed::Restart(index) => self.part(*index, stage, Presence::Away, Island::restart),
+            Deed::Revive(index) | Deed::Return(index) | Deed::Join(index) => {
+                self.come(*index, stage)?;
+            }
             Deed::Partition(side) => self.network.partition(side)?,
             Deed::Heal => self.network.heal()?,
-            Deed::Throttle(index, rate) => self.network.throttle(*index, Some(*rate))?,
-            Deed::Unthrottle(index) => self.network.throttle(*index, None)?,
+            Deed::Throttle(index, rate) => {
+                self.throttled.insert(*index);
+                self.network.throttle(*index, Some(*rate))?;
+            }
+            Deed::Unthrottle(index) => {
+                self.throttled.remove(index);
+                self.network.throttle(*index, None)?;
+            }
             Deed::Lie => self.lie(stage)?,
             Deed::LoseBootstrap => self.bootstrap.lose(),
             Deed::RestoreBootstrap => self.bootstrap.restore(self.site, &self.network.middle())?,
@@ -155,13 +167,17 @@ impl<'a> Swarm<'a> {
         if self.bootstrap.is_lost() {
             self.suffer(&Deed::RestoreBootstrap, stage)?;
         }
-        self.network.heal()?;
+        if self.network.is_parted() {
+            self.suffer(&Deed::Heal, stage)?;
+        }
+        for index in std::mem::take(&mut self.throttled) {
+            self.suffer(&Deed::Unthrottle(index), stage)?;
+        }
         for index in 0..self.islands.len() {
-            self.network.throttle(index, None)?;
             match stage.recording.islands[index].presence {
                 Presence::Frozen => self.suffer(&Deed::Thaw(index), stage)?,
-                Presence::Away if !self.islands[index].comes_back => {
-                    self.suffer(&Deed::Restart(index), stage)?;
+                Presence::Away if !self.islands[index].comes_back() => {
+                    self.suffer(&Deed::Revive(index), stage)?;
                 }
                 _ => {}
             }
@@ -169,23 +185,22 @@ impl<'a> Swarm<'a> {
         Ok(())
     }
 
-    /// Stops training everywhere. False if a node does not hear it.
-    pub(super) fn quiesce(&mut self) -> bool {
-        let mut heard = true;
-        for island in &mut self.islands {
-            heard &= island.is_leaving() || island.client.command("quiesce");
-        }
-        heard
+    /// Tells every island to step no more that has not heard it yet.
+    pub(super) fn quiesce(&mut self) {
+        self.islands.iter_mut().for_each(Island::quiesce);
+    }
+
+    /// Whether no island steps any more.
+    pub(super) fn is_quiet(&mut self) -> bool {
+        self.islands.iter_mut().all(Island::is_quiet)
     }
 
     /// Lets all nodes leave, and ends those that do not.
     pub(super) fn leave(mut self, stage: &mut Stage) -> Result<(), UpError> {
         let until = Instant::now() + LEAVE_WITHIN;
-        for island in &mut self.islands {
-            // One that does not hear is ended below.
-            island.leave();
-        }
+        self.islands.iter_mut().for_each(Island::leave);
         while Instant::now() < until && !self.islands.iter_mut().all(|it| it.ended().is_some()) {
+            self.islands.iter_mut().for_each(Island::tend);
             stage.turn()?;
         }
         for (index, island) in self.islands.iter_mut().enumerate() {
@@ -205,7 +220,7 @@ impl<'a> Swarm<'a> {
             match self.news.try_recv() {
                 Ok((island, news)) => record(stage, stage.at(), island, news),
                 Err(TryRecvError::Disconnected) => break,
-                Err(TryRecvError::Empty) => drop(stage.turn()?),
+                Err(TryRecvError::Empty) => stage.turn()?,
             }
         }
         Ok(())
@@ -216,8 +231,15 @@ impl<'a> Swarm<'a> {
         self.islands.get(index)?.client.run_folder()
     }
 
-    /// Starts an island for the first time, or again.
+    /// Starts an island for the first time, or again; one that is still ending comes when it has.
     fn come(&mut self, index: usize, stage: &mut Stage) -> Result<(), UpError> {
+        if let Some(island) = self.islands.get_mut(index)
+            && island.ended().is_none()
+        {
+            island.come_back();
+            stage.recording.turns(stage.at(), index, Presence::Away);
+            return Ok(());
+        }
         let place = self.network.place(index)?;
         let mut flags = self.flags.clone();
         if self.options.speed(index) < 1.0 {
@@ -226,11 +248,12 @@ impl<'a> Swarm<'a> {
         // The first one has the run already; who was there before has it, too.
         let known = self.islands.get(index).is_some_and(|it| it.client.run_folder().is_some());
         let ticket = if index == 0 || known { None } else { Some(self.ticket.as_str()) };
-        let process = Island::start(self.site, index, &place, ticket, &flags)?;
+        let (name, home) = (happening::island(index), Island::home(self.site, index));
+        let process = self.site.node(&name, &home, &place, ticket, &flags)?;
         if let Some(island) = self.islands.get_mut(index) {
             island.begin_again(process);
         } else {
-            let island = Island::new(process, &Island::home(self.site, index), place);
+            let island = Island::new(process, &home, place);
             let (client, sender) = (island.client.clone(), self.sender.clone());
             watcher::watch(index, client, sender, self.stop.clone());
             self.islands.push(island);
@@ -247,25 +270,14 @@ impl<'a> Swarm<'a> {
         }
     }
 
-    fn restart(&mut self, index: usize, stage: &mut Stage) -> Result<(), UpError> {
-        let Some(island) = self.islands.get_mut(index) else { return Ok(()) };
-        if island.ended().is_some() {
-            return self.come(index, stage);
-        }
-        island.restart();
-        stage.recording.turns(stage.at(), index, Presence::Away);
-        Ok(())
-    }
-
     fn lie(&mut self, stage: &mut Stage) -> Result<(), UpError> {
-        let number = self.liars.len() + 1;
+        let index = stage.recording.liars.len();
         // Hosts behind those of the islands.
-        let first = MEMBERS_MAX - 2 * number;
-        let places = [self.network.place(first)?, self.network.place(first + 1)?];
-        let (liar, node) =
-            Liar::start(self.site, number, places, &self.flags, &self.ticket, stage)?;
+        let first = MEMBERS_MAX - 2 * (index + 1);
+        let means = Means { site: self.site, flags: &self.flags, ticket: &self.ticket };
+        let liar = Liar::start(index, [first, first + 1], means, &mut self.network)?;
         self.liars.push(liar);
-        stage.recording.liars.push(node);
+        stage.recording.liars.push(SeenLiar::new(stage.at()));
         Ok(())
     }
 

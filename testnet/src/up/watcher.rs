@@ -33,7 +33,7 @@ pub(super) fn watch(
         loop {
             let last = stop.load(Ordering::Relaxed);
             if journal.is_none() {
-                journal = client.run_folder().map(|it| Journal::new(&it.join("events.jsonl")));
+                journal = client.journal();
             }
             let status = if last { None } else { client.status() };
             let status = status.map(|status| News::Status(Box::new(status)));

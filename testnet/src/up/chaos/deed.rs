@@ -64,16 +64,25 @@ impl Verb {
     pub(super) fn needs_links(self) -> bool {
         matches!(self, Self::Partition | Self::Heal | Self::Throttle | Self::Unthrottle)
     }
+
+    /// Whether it takes somebody who has to find the run first.
+    pub(super) fn needs_bootstrap(self) -> bool {
+        matches!(self, Self::Join | Self::Lie)
+    }
 }
 
 /// One thing that is done, to islands by their index.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::up) enum Deed {
     Kill(usize),
+    /// Starts one that was killed.
+    Revive(usize),
     Restart(usize),
     Freeze(usize),
     Thaw(usize),
     Leave(usize),
+    /// One that has left comes back.
+    Return(usize),
     Join(usize),
     /// These hear nothing of the others.
     Partition(Vec<usize>),
@@ -91,10 +100,12 @@ impl Deed {
     pub(in crate::up) fn island(&self) -> Option<usize> {
         match self {
             Self::Kill(index)
+            | Self::Revive(index)
             | Self::Restart(index)
             | Self::Freeze(index)
             | Self::Thaw(index)
             | Self::Leave(index)
+            | Self::Return(index)
             | Self::Join(index)
             | Self::Throttle(index, _)
             | Self::Unthrottle(index) => Some(*index),
@@ -106,20 +117,22 @@ impl Deed {
     pub(in crate::up) fn victims(&self) -> Vec<usize> {
         match self {
             Self::Partition(side) => side.clone(),
-            Self::Thaw(_) | Self::Join(_) | Self::Unthrottle(_) => Vec::new(),
-            other => other.island().into_iter().collect(),
+            other if other.is_bad() || matches!(other, Self::Restart(_)) => {
+                other.island().into_iter().collect()
+            }
+            _ => Vec::new(),
         }
     }
 
-    /// Its word.
+    /// Its word in a plan.
     pub(in crate::up) fn name(&self) -> &'static str {
         match self {
             Self::Kill(_) => "kill",
-            Self::Restart(_) => "restart",
+            Self::Revive(_) | Self::Restart(_) => "restart",
             Self::Freeze(_) => "freeze",
             Self::Thaw(_) => "thaw",
             Self::Leave(_) => "leave",
-            Self::Join(_) => "join",
+            Self::Return(_) | Self::Join(_) => "join",
             Self::Partition(_) => "partition",
             Self::Heal => "heal",
             Self::Throttle(..) => "throttle",
@@ -132,7 +145,7 @@ impl Deed {
 
     /// Whether it is more than another one taken back.
     pub(in crate::up) fn is_counted(&self) -> bool {
-        !matches!(self, Self::Thaw(_) | Self::Heal | Self::Unthrottle(_) | Self::RestoreBootstrap)
+        self.is_bad() || matches!(self, Self::Restart(_) | Self::Join(_))
     }
 
     /// Whether the swarm is worse off for it.
@@ -141,6 +154,8 @@ impl Deed {
             self,
             Self::Thaw(_)
                 | Self::Join(_)
+                | Self::Return(_)
+                | Self::Revive(_)
                 | Self::Restart(_)
                 | Self::Heal
                 | Self::Unthrottle(_)
@@ -152,10 +167,12 @@ impl Deed {
     pub(in crate::up) fn words(&self) -> String {
         match self {
             Self::Kill(_) => "killed with signal 9".into(),
-            Self::Restart(_) => "started again".into(),
+            Self::Revive(_) => "started again".into(),
+            Self::Restart(_) => "told to end and start again".into(),
             Self::Freeze(_) => "frozen with SIGSTOP".into(),
             Self::Thaw(_) => "thawed with SIGCONT".into(),
             Self::Leave(_) => "told to leave".into(),
+            Self::Return(_) => "comes back".into(),
             Self::Join(_) => "joins".into(),
             Self::Partition(side) => {
                 let names: Vec<String> = side.iter().map(|index| island(*index)).collect();
@@ -164,7 +181,7 @@ impl Deed {
             Self::Heal => "the partition heals".into(),
             Self::Throttle(_, rate) => format!("its link throttled to {}", bits(*rate)),
             Self::Unthrottle(_) => "its link is as before".into(),
-            Self::Lie => "a liar joins: two processes with one key".into(),
+            Self::Lie => "a liar joins, who will be two processes with one key".into(),
             Self::LoseBootstrap => "the bootstrap is killed".into(),
             Self::RestoreBootstrap => "the bootstrap is there again".into(),
         }
@@ -184,5 +201,6 @@ mod tests {
         assert_eq!(Deed::Throttle(0, 500e3).words(), "its link throttled to 500kbit");
         assert_eq!(Deed::Heal.victims(), [0_usize; 0]);
         assert_eq!(Deed::Partition(vec![0, 2]).victims(), [0, 2]);
+        assert_eq!((Deed::Revive(1).victims(), Deed::Restart(1).victims()), (vec![], vec![1]));
     }
 }

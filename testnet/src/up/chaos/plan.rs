@@ -8,7 +8,7 @@ use super::PRESETS;
 use super::deed::Verb;
 use super::raw::{RawEvent, RawPlan, Who};
 use super::span::{Length, Span};
-use crate::plan::{InputError, link};
+use crate::links;
 use crate::up::error::UpError;
 
 /// What is done to a swarm, whatever its size and time.
@@ -64,6 +64,11 @@ impl Plan {
     /// Whether it can only be done where islands have links of their own.
     pub(in crate::up) fn needs_links(&self) -> bool {
         self.rules.iter().any(|rule| rule.verb.needs_links())
+    }
+
+    /// Whether links of their own make something sure that without them only may happen.
+    pub(in crate::up) fn gains_by_links(&self) -> bool {
+        self.rules.iter().any(|rule| rule.verb == Verb::Lie)
     }
 
     /// Whether nothing is done.
@@ -128,10 +133,13 @@ fn rule(event: RawEvent, line: usize) -> Result<Rule, Wrong> {
             return Err(wrong("throttle has no `rate`", "say how thin, such as rate = \"1mbit\""));
         }
         (Verb::Throttle, Some(rate)) => {
-            let no_rate = |error: InputError| {
-                (format!("`{}` is no rate", rate.get_ref()), error.hint(), Some(rate.span().start))
-            };
-            Some(link(rate.get_ref()).map_err(no_rate)?.up)
+            let wrong =
+                |hint| (format!("`{}` is no rate", rate.get_ref()), hint, Some(rate.span().start));
+            let link = links::rate(rate.get_ref()).map_err(wrong)?;
+            if link.up != link.down {
+                return Err(wrong("name one rate, which holds both ways".to_owned()));
+            }
+            Some(link.up)
         }
         (_, Some(rate)) => {
             let hint = "only throttle has one".to_owned();
@@ -214,6 +222,8 @@ mod tests {
                 "line 4: this has no `rate`",
             ),
             ("[[event]]\ndo = \"throttle\"\nat = \"3s\"\nrate = \"1mb\"", "line 4: "),
+            ("[[event]]\ndo = \"throttle\"\nat = \"3s\"\nrate = \"1bit\"", "64kbit to 40gbit"),
+            ("[[event]]\ndo = \"throttle\"\nat = \"3s\"\nrate = \"1mbit/2mbit\"", "one rate"),
             ("[[event]]\ndo = \"heal\"\nat = \"3s\"\nfor = \"1s\"", "line 4: this has no `for`"),
             ("[[event]]\ndo = \"kill\"\nevery = \"0s\"", "line 3: every = \"0s\" never ends"),
             ("[[event]\ndo = 1", "line 1: "),

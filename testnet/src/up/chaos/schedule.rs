@@ -121,6 +121,9 @@ impl<'a> Draw<'a> {
             (Who::Any, true) => self.any(rule.verb).map(Some).into_iter().collect(),
             (Who::Half, true) => self.half().into_iter().map(Some).collect(),
         };
+        if rule.verb.needs_bootstrap() && !self.bootstrap {
+            return self.nobody_can_join(at, rule);
+        }
         if rule.verb == Verb::Partition {
             let side: Vec<usize> = victims.into_iter().flatten().collect();
             if !side.is_empty() && !self.parted {
@@ -134,6 +137,18 @@ impl<'a> Draw<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Whoever is new asks the bootstrap; what is done again and again is left out this time.
+    fn nobody_can_join(&self, at: f64, rule: &Rule) -> Result<(), UpError> {
+        if !matches!(rule.when, When::At(_)) {
+            return Ok(());
+        }
+        let (name, line, clock) = (&self.plan.name, rule.line, units::clock(at));
+        Err(UpError::usage(
+            format!("{name} line {line}: nobody can join at {clock}, while the bootstrap is gone"),
+            "choose a time before `lose-bootstrap` or after `restore-bootstrap`",
+        ))
     }
 
     /// The islands of these numbers, if it can be done to them now.
@@ -210,6 +225,9 @@ impl<'a> Draw<'a> {
     fn deed(&self, verb: Verb, victim: Option<usize>, rate: Option<f64>) -> Option<Deed> {
         match (verb, victim) {
             (Verb::Kill, Some(index)) => Some(Deed::Kill(index)),
+            (Verb::Restart, Some(index)) if self.states[index] == State::Down => {
+                Some(Deed::Revive(index))
+            }
             (Verb::Restart, Some(index)) => Some(Deed::Restart(index)),
             (Verb::Freeze, Some(index)) => Some(Deed::Freeze(index)),
             (Verb::Thaw, Some(index)) => Some(Deed::Thaw(index)),
@@ -229,8 +247,9 @@ impl<'a> Draw<'a> {
     fn carry_out(&mut self, at: f64, rule: &Rule, deed: Deed) {
         let back = rule.verb.undone_by().and_then(|verb| match (&deed, verb) {
             (Deed::Partition(_), _) => Some(Deed::Heal),
+            (Deed::Kill(index), _) => Some(Deed::Revive(*index)),
             (Deed::Join(index), _) => Some(Deed::Leave(*index)),
-            (Deed::Leave(index), _) => Some(Deed::Join(*index)),
+            (Deed::Leave(index), _) => Some(Deed::Return(*index)),
             (Deed::LoseBootstrap, _) => Some(Deed::RestoreBootstrap),
             (other, verb) => self.deed(verb, other.island(), None),
         });
@@ -246,13 +265,15 @@ impl<'a> Draw<'a> {
             Deed::Kill(index) => self.states[*index] = State::Down,
             Deed::Freeze(index) => self.states[*index] = State::Frozen,
             Deed::Leave(index) => self.states[*index] = State::Left,
-            Deed::Restart(index) | Deed::Thaw(index) => self.states[*index] = State::Up,
-            Deed::Join(index) if *index == self.states.len() => {
+            Deed::Revive(index)
+            | Deed::Restart(index)
+            | Deed::Thaw(index)
+            | Deed::Return(index) => self.states[*index] = State::Up,
+            Deed::Join(_) => {
                 self.states.push(State::Up);
                 self.throttled.push(false);
                 self.spared.push(false);
             }
-            Deed::Join(index) => self.states[*index] = State::Up,
             Deed::Throttle(index, _) => self.throttled[*index] = true,
             Deed::Unthrottle(index) => self.throttled[*index] = false,
             Deed::Partition(_) => self.parted = true,
@@ -270,9 +291,9 @@ impl<'a> Draw<'a> {
         while self.undo.first().is_some_and(|(at, _)| *at <= until) {
             let (at, deed) = self.undo.remove(0);
             let sense = match &deed {
-                Deed::Restart(index) => self.states[*index] == State::Down,
+                Deed::Revive(index) => self.states[*index] == State::Down,
                 Deed::Thaw(index) => self.states[*index] == State::Frozen,
-                Deed::Join(index) => self.states[*index] == State::Left,
+                Deed::Return(index) => self.states[*index] == State::Left,
                 Deed::Leave(index) => self.states[*index] == State::Up,
                 Deed::Unthrottle(index) => self.throttled[*index],
                 Deed::Heal => self.parted,
@@ -335,7 +356,9 @@ mod tests {
             assert!(storm.deeds.is_sorted_by(|one, other| one.0 <= other.0), "{storm:?}");
             for index in 0..8 {
                 let last = storm.deeds.iter().rfind(|(_, deed)| deed.island() == Some(index));
-                let back = |deed: &Deed| matches!(deed, Deed::Restart(_) | Deed::Thaw(_));
+                let back = |deed: &Deed| {
+                    matches!(deed, Deed::Revive(_) | Deed::Restart(_) | Deed::Thaw(_))
+                };
                 assert!(last.is_none_or(|(_, deed)| back(deed)), "{last:?}");
             }
         }
@@ -358,7 +381,7 @@ mod tests {
         for (_, deed) in &storm.deeds {
             away += match deed {
                 Deed::Kill(_) | Deed::Freeze(_) => 1,
-                Deed::Restart(_) | Deed::Thaw(_) if away > 0 => -1,
+                Deed::Revive(_) | Deed::Thaw(_) => -1,
                 _ => 0,
             };
             assert!(away <= 4, "{storm:?}");
@@ -374,6 +397,43 @@ mod tests {
                     [[event]]\ndo = \"freeze\"\nat = \"10%\"\nisland = [1, 2]";
         let said = written(text, 4).unwrap_err().to_string();
         assert!(said.contains("line 5: island 2 is down at 0:10"), "{said}");
+    }
+
+    #[test]
+    fn nobody_joins_while_the_bootstrap_is_gone() {
+        let lost = "[[event]]\ndo = \"lose-bootstrap\"\nat = \"10s\"\nfor = \"20s\"\n";
+        for verb in ["join", "lie"] {
+            let plan =
+                |when: &str| written(&format!("{lost}[[event]]\ndo = \"{verb}\"\n{when}"), 4);
+            let said = plan("at = \"20s\"").unwrap_err().to_string();
+            assert!(
+                said.contains("line 5: nobody can join at 0:20, while the bootstrap"),
+                "{said}"
+            );
+            plan("at = \"31s\"").unwrap();
+            plan("every = \"15s\"").unwrap();
+        }
+    }
+
+    #[test]
+    fn starting_a_killed_island_is_no_restart() {
+        let text = "[[event]]\ndo = \"kill\"\nat = \"3s\"\nisland = 1\nfor = \"5s\"\n\
+                    [[event]]\ndo = \"kill\"\nat = \"4s\"\nisland = 2\n\
+                    [[event]]\ndo = \"restart\"\nat = \"9s\"\nisland = [1, 2]\n\
+                    [[event]]\ndo = \"leave\"\nat = \"10s\"\nisland = 1\nfor = \"1s\"";
+        let deeds: Vec<Deed> = written(text, 4).unwrap().deeds.into_iter().map(|it| it.1).collect();
+        assert_eq!(
+            deeds,
+            [
+                Deed::Kill(0),
+                Deed::Kill(1),
+                Deed::Revive(0),
+                Deed::Restart(0),
+                Deed::Revive(1),
+                Deed::Leave(0),
+                Deed::Return(0),
+            ]
+        );
     }
 
     #[test]

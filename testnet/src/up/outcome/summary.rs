@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use crossterm::style::{StyledContent, Stylize, style};
 
 use super::Outcome;
-use crate::up::recording::Recording;
+use crate::up::recording::{Agreement, Recording, mean};
 use crate::up::units;
 
 impl Outcome {
@@ -18,8 +18,8 @@ impl Outcome {
     ) -> io::Result<()> {
         let paint = Paint(colour);
         let mut page = Page { paint, out };
-        page.verdict(self.digests_agree, &self.verdict(recording))?;
-        page.fragments(recording)?;
+        page.verdict(self.digests_agree, &self.verdict())?;
+        page.fragments(&self.agreement)?;
         page.losses(self, recording)?;
         page.row("trained", &trained(self, recording))?;
         page.row("bytes", &bytes(recording))?;
@@ -29,6 +29,16 @@ impl Outcome {
         }
         if !recording.inflicted.is_empty() {
             page.row("chaos", &self.chaos(recording))?;
+        }
+        if let Some(words) = self.liars(recording) {
+            page.row("liars", &words)?;
+        }
+        for (warning, islands) in &recording.warnings {
+            let count = islands.len();
+            page.row(
+                "warning",
+                &format!("{} ({count} islands): {}", warning.message, warning.hint),
+            )?;
         }
         for note in &self.notes {
             page.row("note", note)?;
@@ -98,9 +108,8 @@ impl Page<'_> {
         writeln!(self.out, "\n{line}\n")
     }
 
-    fn fragments(&mut self, recording: &Recording) -> io::Result<()> {
-        let all = recording.agreement();
-        let one = |(number, it): (usize, &crate::up::recording::Agreement)| {
+    fn fragments(&mut self, all: &[Agreement]) -> io::Result<()> {
+        let one = |(number, it): (usize, &Agreement)| {
             let digest = it.digest.get(..DIGEST).unwrap_or(&it.digest);
             let count = match it.count == it.of {
                 true => String::new(),
@@ -120,7 +129,7 @@ impl Page<'_> {
         let curve = curve(recording);
         let curve = self.paint.with(&curve, |it| it.cyan());
         let last = self.paint.bold(&last);
-        let about = self.paint.soft("held out, of the model that all agreed on");
+        let about = self.paint.soft(&format!("held out, {}", outcome.loss_of.words()));
         self.row("loss", &format!("{first} {curve} {last}  {about}"))?;
         let Some(alone) = &outcome.alone else { return Ok(()) };
         let versus = match outcome.loss_last.map(|loss| alone.loss - loss) {
@@ -129,8 +138,9 @@ impl Page<'_> {
             _ => "the swarm is as good".to_owned(),
         };
         let steps = alone.steps;
-        let about =
-            format!("alone, after as many steps ({steps}) on a machine of its own: {versus}");
+        let about = format!(
+            "alone, as many steps as the fastest ({steps}), a machine of its own: {versus}"
+        );
         let loss = self.paint.bold(&format!("{:.3}", alone.loss));
         let about = self.paint.soft(&about);
         self.row("one island", &format!("{loss}  {about}"))
@@ -150,9 +160,9 @@ impl Page<'_> {
 fn trained(outcome: &Outcome, recording: &Recording) -> String {
     format!(
         "{} tokens in {}, {} tokens/s; {:.1} % of the time went into training",
-        units::count(recording.tokens()),
+        units::count(outcome.tokens_in_training),
         units::clock(outcome.seconds),
-        units::rate(outcome.tokens_per_s(recording)),
+        units::rate(outcome.tokens_per_s()),
         recording.training_share() * 100.0
     )
 }
@@ -186,15 +196,15 @@ fn fates(recording: &Recording) -> String {
     )
 }
 
-/// The mean of the islands' losses over time, from left to right.
+/// The swarm's loss on held-out text over time, from left to right.
 fn curve(recording: &Recording) -> String {
-    let losses: Vec<f64> = recording.frames.iter().filter_map(|it| it.loss).collect();
+    let losses: Vec<f64> = recording.frames.iter().filter_map(|it| it.held_out).collect();
     let (low, high) =
         losses.iter().fold((f64::MAX, f64::MIN), |(low, high), it| (low.min(*it), high.max(*it)));
     let part = losses.len().div_ceil(CURVE_WIDTH).max(1);
     let bar = |losses: &[f64]| {
-        let mean = losses.iter().sum::<f64>() / losses.len() as f64;
-        let share = (mean - low) / (high - low).max(f64::EPSILON);
+        let share =
+            (mean(losses.iter().copied()).unwrap_or(low) - low) / (high - low).max(f64::EPSILON);
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -254,8 +264,10 @@ mod tests {
             "✔ 3 of 3 islands have the same bits of all 2 fragments, 2.5 s after training ended",
             "digests     f0 v12 0c0c0c0c0c0c   f1 v13 0d0d0d0d0d0d",
             "loss        5.500 █",
-            "one island  2.250  alone, after as many steps (238) on a machine of its own: the swarm \
-             is 0.500 better",
+            "held out, of the model that all agreed on",
+            "one island  2.250  alone, as many steps as the fastest (238), a machine of its own: the \
+             swarm is 0.500 better",
+            "trained     600 k tokens in 1:00, 10.0 k tokens/s",
             "3.00 k trained = 2.10 k merged + 600 pending + 300 fresh + 0 re-issued + 0 orphaned (adds up)",
             "report      atoll-report.html",
         ] {

@@ -5,26 +5,29 @@ use std::fmt::Write;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::COLOURS;
+use super::{COLOURS, Rgb, swatch};
 
-/// A chart of lines and points over one axis.
+/// A chart of lines and points.
 #[derive(Debug)]
 pub(super) struct Chart {
-    /// What the horizontal axis is.
-    pub(super) x: &'static str,
-    /// How its numbers are written.
-    pub(super) x_label: fn(f64) -> String,
-    /// How those of the vertical axis are.
-    pub(super) y_label: fn(f64) -> String,
-    /// What the horizontal axis shows, if not just what there is.
-    pub(super) x_range: Option<(f64, f64)>,
-    /// What the vertical axis must show at least.
-    pub(super) y_range: Option<(f64, f64)>,
+    pub(super) x: Axis,
+    pub(super) y: Axis,
     /// Twice as wide as the others.
     pub(super) wide: bool,
     pub(super) series: Vec<Series>,
-    /// Vertical lines: when something happened, and whether it was bad.
-    pub(super) marks: Vec<(f64, bool)>,
+    /// Upright lines: when something happened, in which colour.
+    pub(super) marks: Vec<(f64, Rgb)>,
+}
+
+/// What one axis is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Axis {
+    /// What is measured.
+    pub(super) what: &'static str,
+    /// How its numbers are written.
+    pub(super) label: fn(f64) -> String,
+    /// What it shows at least; without, just what there is, with some room.
+    pub(super) range: Option<(f64, f64)>,
 }
 
 /// Points that belong together.
@@ -32,7 +35,7 @@ pub(super) struct Chart {
 pub(super) struct Series {
     /// What it is called in the legend; none if it is not in there.
     pub(super) name: Option<String>,
-    pub(super) colour: (u8, u8, u8),
+    pub(super) colour: Rgb,
     pub(super) shape: Shape,
     pub(super) points: Vec<(f64, f64)>,
 }
@@ -43,31 +46,64 @@ pub(super) enum Shape {
     Line { width: u32 },
     Faint,
     Dots { size: u32 },
-    Dashed,
+    Dashed { width: u32 },
+}
+
+impl Axis {
+    pub(super) fn new(what: &'static str, label: fn(f64) -> String) -> Self {
+        Self { what, label, range: None }
+    }
+
+    /// Shows all of this at least.
+    pub(super) fn from(self, low: f64, high: f64) -> Self {
+        Self { range: Some((low, high)), ..self }
+    }
+
+    /// What it shows of these values.
+    fn bounds(&self, values: impl Iterator<Item = f64>) -> (f64, f64) {
+        let wider = |(low, high): (f64, f64), it: f64| (low.min(it), high.max(it));
+        let (low, high) = values.fold(self.range.unwrap_or((f64::MAX, f64::MIN)), wider);
+        let room = ((high - low) * ROOM).max(1e-9);
+        (if self.range.is_some() { low } else { low - room }, high + room)
+    }
 }
 
 impl Series {
-    /// Of island `index`.
-    pub(super) fn island(index: usize, shape: Shape, points: Vec<(f64, f64)>) -> Self {
+    /// A line of island `index`; whoever has the colour of another one has dashes.
+    pub(super) fn island(index: usize, faint: bool, points: Vec<(f64, f64)>) -> Self {
+        let shape = match (index < COLOURS.len(), faint) {
+            (true, true) => Shape::Faint,
+            (true, false) => Shape::Line { width: 2 },
+            (false, true) => Shape::Dashed { width: 1 },
+            (false, false) => Shape::Dashed { width: 2 },
+        };
         let name = Some(crate::up::happening::island(index));
         Self { name, colour: COLOURS[index % COLOURS.len()], shape, points }
+    }
+
+    pub(super) fn new(name: &str, colour: Rgb, shape: Shape, points: Vec<(f64, f64)>) -> Self {
+        Self { name: Some(name.to_owned()), colour, shape, points }
     }
 }
 
 impl Chart {
+    pub(super) fn new(x: Axis, y: Axis, series: Vec<Series>) -> Self {
+        Self { x, y, wide: false, series, marks: Vec::new() }
+    }
+
     /// The legend and the SVG, or words where there is nothing to draw.
     pub(super) fn html(&self) -> String {
         if self.points().next().is_none() {
             return NOTHING.into();
         }
         let mut legend = String::from("<div class=\"legend\">");
-        for (name, (red, green, blue)) in
-            self.series.iter().filter_map(|it| Some((it.name.as_ref()?, it.colour)))
-        {
-            let _ = write!(
-                legend,
-                "<span><i class=\"dot\" style=\"background:rgb({red},{green},{blue})\"></i>{name}</span>"
-            );
+        for (name, series) in self.series.iter().filter_map(|it| Some((it.name.as_ref()?, it))) {
+            let kind = match series.shape {
+                Shape::Dashed { .. } => "dashed",
+                Shape::Dots { .. } => "dot",
+                Shape::Line { .. } | Shape::Faint => "line",
+            };
+            let _ = write!(legend, "<span>{}{name}</span>", swatch(kind, series.colour));
         }
         format!("{legend}</div>{}", self.svg())
     }
@@ -86,77 +122,66 @@ impl Chart {
         self.series.iter().flat_map(|it| &it.points)
     }
 
-    fn bounds(&self) -> ((f64, f64), (f64, f64)) {
-        let widen = |(low, high): (f64, f64), it: f64| (low.min(it), high.max(it));
-        let none = (f64::MAX, f64::MIN);
-        let (x, y) =
-            self.points().fold((none, none), |(x, y), it| (widen(x, it.0), widen(y, it.1)));
-        let y = self.y_range.map_or(y, |(low, high)| widen(widen(y, low), high));
-        let room = |(low, high): (f64, f64), share: f64| {
-            let space = ((high - low) * share).max(1e-9);
-            (low - space, high + space)
-        };
-        let y = if self.y_range.is_some() { (y.0, y.1 * 1.02) } else { room(y, 0.04) };
-        let x = self.x_range.unwrap_or(x);
-        ((x.0, x.1.max(x.0 + 1e-9)), y)
-    }
-
     fn draw(
         &self,
         area: &DrawingArea<SVGBackend<'_>, Shift>,
     ) -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
-        let ((left, right), (low, high)) = self.bounds();
-        if left > right || low > high {
-            return Ok(());
-        }
+        let (left, right) = match self.x.range {
+            Some((left, right)) => (left, right.max(left + 1e-9)),
+            None => self.x.bounds(self.points().map(|it| it.0)),
+        };
+        let (low, high) = self.y.bounds(self.points().map(|it| it.1));
         // Narrow charts are shown smaller than they are drawn.
         let size = if self.wide { 13 } else { 15 };
         let mut chart = ChartBuilder::on(area)
             .margin(MARGIN)
             .x_label_area_size(38)
-            .y_label_area_size(LEFT)
+            .y_label_area_size(if self.wide { LEFT } else { LEFT + 6 })
             .build_cartesian_2d(left..right, low..high)?;
         chart
             .configure_mesh()
-            .light_line_style(WHITE)
-            .bold_line_style(RGBColor(233, 238, 242))
-            .axis_style(RGBColor(160, 172, 184))
-            .label_style(("sans-serif", size, &RGBColor(92, 107, 122)))
-            .axis_desc_style(("sans-serif", size, &RGBColor(92, 107, 122)))
-            .x_desc(self.x)
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(GRID)
+            .axis_style(AXIS)
+            .label_style(("sans-serif", size, &INK))
+            .axis_desc_style(("sans-serif", size, &INK))
+            .x_desc(self.x.what)
+            .y_desc(self.y.what)
             .x_labels(if self.wide { 10 } else { 6 })
             .y_labels(6)
-            .x_label_formatter(&|it| (self.x_label)(*it))
-            .y_label_formatter(&|it| (self.y_label)(*it))
+            .x_label_formatter(&|it| (self.x.label)(*it))
+            .y_label_formatter(&|it| (self.y.label)(*it))
             .draw()?;
-        for (mark, bad) in &self.marks {
+        for (mark, colour) in &self.marks {
             let line = [(*mark, low), (*mark, high)];
-            let colour = if *bad { RGBColor(224, 49, 49) } else { RGBColor(47, 158, 68) };
-            chart.draw_series(LineSeries::new(line, colour.mix(0.35)))?;
+            chart.draw_series(LineSeries::new(line, rgb(*colour).mix(0.4)))?;
         }
         for series in &self.series {
-            let (red, green, blue) = series.colour;
-            let colour = RGBColor(red, green, blue);
+            let colour = rgb(series.colour);
             let points = series.points.iter().copied();
             match series.shape {
                 Shape::Line { width } => {
                     chart.draw_series(LineSeries::new(points, colour.stroke_width(width)))?;
                 }
                 Shape::Faint => {
-                    chart.draw_series(LineSeries::new(points, colour.mix(0.55)))?;
+                    chart.draw_series(LineSeries::new(points, colour.mix(0.5)))?;
                 }
                 Shape::Dots { size } => {
                     let dot = |point| Circle::new(point, size, colour.filled());
                     chart.draw_series(points.map(dot))?;
                 }
-                Shape::Dashed => {
-                    let style = colour.stroke_width(2);
+                Shape::Dashed { width } => {
+                    let style = colour.stroke_width(width);
                     chart.draw_series(DashedLineSeries::new(points, 6, 5, style))?;
                 }
             }
         }
         Ok(())
     }
+}
+
+fn rgb((red, green, blue): Rgb) -> RGBColor {
+    RGBColor(red, green, blue)
 }
 
 /// An SVG that takes the width it is given.
@@ -171,8 +196,14 @@ fn scalable(svg: &str) -> String {
 }
 
 /// What is left and right of a chart's plane, which style.css repeats for what lies below it.
-const LEFT: u32 = 52;
+const LEFT: u32 = 66;
 const MARGIN: u32 = 8;
+/// Above and below what is shown, as a share of it.
+const ROOM: f64 = 0.04;
+/// style.css gives these other colours in the dark.
+const GRID: RGBColor = RGBColor(233, 238, 242);
+const AXIS: RGBColor = RGBColor(160, 172, 184);
+const INK: RGBColor = RGBColor(92, 107, 122);
 const NOTHING: &str = "<p>Nothing was measured.</p>";
 
 #[cfg(test)]
@@ -180,16 +211,10 @@ mod tests {
     use super::*;
 
     fn chart(points: Vec<(f64, f64)>) -> Chart {
-        Chart {
-            x: "time",
-            x_label: crate::up::units::clock,
-            y_label: |it| format!("{it:.1}"),
-            x_range: None,
-            y_range: None,
-            wide: false,
-            series: vec![Series::island(0, Shape::Line { width: 2 }, points)],
-            marks: vec![(1.0, true)],
-        }
+        let x = Axis::new("time", crate::up::units::clock);
+        let y = Axis::new("nats", |it| format!("{it:.1}"));
+        let series = [0, 9].map(|index| Series::island(index, false, points.clone()));
+        Chart { marks: vec![(1.0, (224, 49, 49))], ..Chart::new(x, y, series.into()) }
     }
 
     #[test]
@@ -197,7 +222,9 @@ mod tests {
         let html = chart(vec![(0.0, 5.0), (1.0, 3.0), (2.0, 2.5)]).html();
         assert!(html.contains("<svg viewBox=\"0 0 520 300\""), "{html}");
         assert!(html.trim_end().ends_with("</svg>"));
-        assert!(html.contains("island 1") && html.contains("time"), "{html}");
+        for words in ["island 1", "time", "nats", "class=\"dashed\""] {
+            assert!(html.contains(words), "{words}: {html}");
+        }
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use super::{Page, escape, rgb};
+use super::{COLOURS, Page, escape, swatch};
 use crate::up::happening;
-use crate::up::recording::Presence;
+use crate::up::recording::{Presence, RoundName};
 use crate::up::status::Fates;
 use crate::up::units;
 
@@ -57,7 +57,7 @@ fn end(presence: &Presence) -> String {
 }
 
 fn fragments(page: &Page<'_>) -> String {
-    let rows = page.recording.agreement().into_iter().enumerate().map(|(number, it)| {
+    let rows = page.outcome.agreement.iter().enumerate().map(|(number, it)| {
         vec![
             format!("f{number}"),
             it.version.to_string(),
@@ -89,20 +89,22 @@ fn fates(page: &Page<'_>) -> String {
     let mut html = table("Token fates", words, &titles, islands.chain([all]));
     let sum = page.recording.fates();
     let mut bar = String::from("<div class=\"bar\">");
+    let mut legend = String::from("<div class=\"legend\">");
     for ((name, tokens), colour) in sum.named().into_iter().zip(FATES) {
         let share = tokens as f64 * 100.0 / sum.trained.max(1) as f64;
-        let _ =
-            write!(bar, "<i style=\"width:{share:.2}%;background:{colour}\" title=\"{name}\"></i>");
+        let _ = write!(bar, "<i style=\"width:{share:.2}%;background:{colour}\"></i>");
+        let _ = write!(legend, "<span><i class=\"dot\" style=\"color:{colour}\"></i>{name}</span>");
     }
-    bar.push_str("</div>");
-    html = html.replacen("</section>", &format!("{bar}</section>"), 1);
+    let bar = format!("{bar}</div>{legend}</div></section>");
+    html = html.replacen("</section>", &bar, 1);
     html
 }
 
 fn receipts(page: &Page<'_>) -> String {
     let rows = page.recording.islands.iter().enumerate().map(|(index, seen)| {
         let known = seen.receipts.len() as u64;
-        let last = seen.receipts.values().max_by_key(|it| number(&it.round));
+        let last =
+            seen.receipts.values().max_by_key(|it| RoundName::read(&it.round).map(|it| it.number));
         let last = last.map(|it| format!("{}: {} of {}", it.round, it.merged_by, it.of));
         vec![
             name(index),
@@ -118,13 +120,10 @@ fn receipts(page: &Page<'_>) -> String {
     table("Receipts", words, &titles, rows)
 }
 
-/// The number of a round such as `f3/r41`.
-fn number(round: &str) -> u64 {
-    round.rsplit_once('r').and_then(|(_, number)| number.parse().ok()).unwrap_or(0)
-}
-
 fn name(index: usize) -> String {
-    format!("<i class=\"dot\" style=\"background:{}\"></i>{}", rgb(index), happening::island(index))
+    let kind = if index < COLOURS.len() { "dot" } else { "ring" };
+    let colour = COLOURS[index % COLOURS.len()];
+    format!("{}{}", swatch(kind, colour), happening::island(index))
 }
 
 fn table(
@@ -139,7 +138,7 @@ fn table(
     let titles: Vec<String> = titles.iter().map(|it| (*it).to_owned()).collect();
     let rows: String = rows.map(|row| format!("<tr>{}</tr>", cells("td", &row))).collect();
     format!(
-        "<section><h2>{title}</h2><p>{words}</p><div class=\"wide\"><table><tr>{}</tr>{rows}\
+        "<section><h2>{title}</h2><p>{words}</p><div class=\"across\"><table><tr>{}</tr>{rows}\
          </table></div></section>\n",
         cells("th", &titles)
     )

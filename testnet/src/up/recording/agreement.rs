@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Recording, Seen};
+use super::{Recording, Seen, mean};
 
 /// What most islands say of one fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,22 +39,27 @@ impl Recording {
         !agreement.is_empty() && agreement.iter().all(|it| it.count == it.of)
     }
 
-    /// The first island that has what most have, of every fragment.
-    pub(in crate::up) fn an_island_that_agrees(&self) -> Option<usize> {
-        let agreement = self.agreement();
-        self.islands.iter().position(|seen| {
-            seen.live().is_some_and(|status| {
-                let same = status.fragments.iter().zip(&agreement);
-                same.into_iter().all(|(one, most)| one.digest == most.digest)
+    /// Whether no round of an island that takes part can change any more.
+    pub(in crate::up) fn is_stable(&self) -> bool {
+        let mut fragments = self.islands.iter().filter_map(Seen::live).flat_map(|it| &it.fragments);
+        fragments.all(|it| it.base == it.version)
+    }
+
+    /// The islands that have this, of every fragment.
+    pub(in crate::up) fn islands_with(&self, agreement: &[Agreement]) -> Vec<usize> {
+        let has = |index: &usize| {
+            self.islands[*index].live().is_some_and(|status| {
+                let mut same = status.fragments.iter().zip(agreement);
+                same.all(|(one, most)| (one.version, &one.digest) == (most.version, &most.digest))
             })
-        })
+        };
+        (0..self.islands.len()).filter(has).collect()
     }
 
     /// The mean over the fragments of the share of islands that agree.
     pub(in crate::up) fn agreement_share(&self) -> f64 {
-        let agreement = self.agreement();
-        let shares = agreement.iter().map(|it| it.count as f64 / it.of.max(1) as f64);
-        shares.sum::<f64>() / agreement.len().max(1) as f64
+        let shares = self.agreement().into_iter().map(|it| it.count as f64 / it.of.max(1) as f64);
+        mean(shares).unwrap_or(0.0)
     }
 }
 
@@ -80,6 +85,10 @@ mod tests {
         recording.turns(2.0, 1, Presence::Left);
         assert!(recording.agrees(), "the second has left");
         recording.turns(3.0, 1, Presence::Here);
+        assert!(!recording.agrees(), "whoever comes back must speak first");
+        let again = crate::up::status::Status { incarnation: 1, ..status(2, 3, 2.0) };
+        recording.status(3.0, 1, again);
+        assert!(recording.agrees() && !recording.is_stable());
         let mut other = status(3, 3, 2.0);
         other.fragments[1].digest = "ff".repeat(32);
         recording.status(0.0, 2, other);

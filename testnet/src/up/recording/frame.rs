@@ -1,6 +1,6 @@
 //! The swarm at one moment.
 
-use super::{Recording, Seen};
+use super::{Recording, Seen, mean};
 
 /// The swarm at one moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,9 +12,13 @@ pub(in crate::up) struct Frame {
     pub(in crate::up) tokens_per_s: f64,
     /// Bytes that all islands sent.
     pub(in crate::up) bytes_up: u64,
+    pub(in crate::up) bytes_down: u64,
+    /// Contributions that all islands signed, and those of them that every peer has merged.
+    pub(in crate::up) contributions: u64,
+    pub(in crate::up) merged_by_all: u64,
     /// The mean of the islands' own losses.
     pub(in crate::up) loss: Option<f64>,
-    /// The mean of what the islands measured last on held-out text.
+    /// The swarm's loss on held-out text.
     pub(in crate::up) held_out: Option<f64>,
     /// The share of islands that agree, averaged over the fragments.
     pub(in crate::up) agreement: f64,
@@ -46,6 +50,9 @@ impl Frame {
             tokens: recording.tokens(),
             tokens_per_s: recording.tokens_per_s(),
             bytes_up: recording.bytes_up(),
+            bytes_down: recording.bytes_down(),
+            contributions: recording.islands.iter().map(|it| it.contributions).sum(),
+            merged_by_all: recording.islands.iter().map(Seen::merged_by_all).sum(),
             loss: recording.loss(),
             held_out: recording.held_out(),
             agreement: recording.agreement_share(),
@@ -57,8 +64,7 @@ impl Frame {
 impl Point {
     /// The mean version over the fragments.
     pub(in crate::up) fn version(&self) -> f64 {
-        let sum: f64 = self.versions.iter().map(|version| f64::from(*version)).sum();
-        sum / self.versions.len().max(1) as f64
+        mean(self.versions.iter().map(|version| f64::from(*version))).unwrap_or(0.0)
     }
 
     fn of(seen: &Seen) -> Self {

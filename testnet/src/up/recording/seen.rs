@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::RoundName;
 use crate::up::status::{Receipt, Status};
 
 /// What was seen of one island.
@@ -30,6 +31,10 @@ pub(in crate::up) struct Seen {
     pub(super) stable: BTreeMap<u64, u64>,
     /// What processes did that are no more.
     past: Totals,
+    /// The newest of its processes that was heard of, counted by the node, and the newest of those
+    /// that are no more.
+    begun: u64,
+    gone: Option<u64>,
     /// When it last came to another step, and the longest time between two.
     stepped: Option<f64>,
     longest_wait: f64,
@@ -96,9 +101,10 @@ impl Seen {
         !matches!(self.presence, Presence::Awaited | Presence::Left)
     }
 
-    /// Its status, if it is there to have one.
+    /// Its status, if it is there to have one: what a dead process said of itself is no more.
     pub(in crate::up) fn live(&self) -> Option<&Status> {
-        self.status.as_ref().filter(|_| self.presence == Presence::Here)
+        let lives = |it: &&Status| self.gone.is_none_or(|gone| it.incarnation > gone);
+        self.status.as_ref().filter(|_| self.presence == Presence::Here).filter(lives)
     }
 
     /// The share of the time it could train that it did train.
@@ -142,8 +148,8 @@ impl Seen {
     pub(in crate::up) fn merged_by_all(&self) -> u64 {
         let merged = self.receipts.values().filter(|receipt| {
             let by_all = receipt.of > 0 && receipt.merged_by >= receipt.of;
-            let stable = parts(&receipt.round).is_some_and(|(fragment, number)| {
-                self.stable.get(&fragment).is_some_and(|version| number <= *version)
+            let stable = RoundName::read(&receipt.round).is_some_and(|it| {
+                self.stable.get(&it.fragment).is_some_and(|version| it.number <= *version)
             });
             by_all || stable
         });
@@ -160,6 +166,20 @@ impl Seen {
             }
             self.presence = presence;
             self.stepped = None;
+            self.bury();
+        }
+    }
+
+    /// A process of it was heard of.
+    pub(super) fn began(&mut self, incarnation: u64) {
+        self.begun = self.begun.max(incarnation);
+        self.bury();
+    }
+
+    /// While it is away, every process that was ever heard of is dead or dying.
+    fn bury(&mut self) {
+        if matches!(self.presence, Presence::Away | Presence::Left | Presence::Ended(_)) {
+            self.gone = Some(self.begun);
         }
     }
 
@@ -169,6 +189,7 @@ impl Seen {
             return;
         }
         self.node = Some(status.node.clone());
+        self.began(status.incarnation);
         if let Some(before) = &self.status
             && before.incarnation < status.incarnation
         {
@@ -203,12 +224,6 @@ impl Seen {
     }
 }
 
-/// The fragment and the number of a round such as `f3/r41`.
-fn parts(round: &str) -> Option<(u64, u64)> {
-    let (fragment, number) = round.strip_prefix('f')?.split_once("/r")?;
-    Some((fragment.parse().ok()?, number.parse().ok()?))
-}
-
 /// Seconds over which an island's own loss is averaged.
 const SMOOTH_OVER: f64 = 3.0;
 
@@ -238,6 +253,32 @@ mod tests {
         assert_eq!((seen.steps(), seen.tokens(), seen.bytes_up()), (35, 35_000, 2 * bytes));
         assert!((seen.training_share() - 0.98).abs() < 1e-9);
         assert_eq!(seen.lives.len(), 3);
+    }
+
+    #[test]
+    fn a_dead_process_does_not_speak_for_the_next_one() {
+        let mut seen = Seen::new(1.0, false);
+        seen.status(0.0, lived(1, 10));
+        seen.turns(1.0, Presence::Away);
+        seen.turns(2.0, Presence::Here);
+        assert_eq!(seen.live(), None, "the new process has said nothing yet");
+        seen.status(2.5, lived(1, 11));
+        assert_eq!(seen.live(), None, "that was still the old one");
+        seen.status(3.0, lived(2, 1));
+        assert!(seen.live().is_some());
+        seen.turns(4.0, Presence::Frozen);
+        seen.turns(5.0, Presence::Here);
+        assert!(seen.live().is_some(), "a thawed process is the one it was");
+    }
+
+    #[test]
+    fn what_a_dying_process_says_late_makes_nobody_live() {
+        let mut seen = Seen::new(1.0, false);
+        seen.turns(0.0, Presence::Here);
+        seen.turns(1.0, Presence::Away);
+        seen.status(1.5, lived(1, 10));
+        seen.turns(2.0, Presence::Here);
+        assert_eq!(seen.live(), None);
     }
 
     #[test]

@@ -41,15 +41,16 @@ impl Lines {
 fn line(recording: &Recording) -> String {
     let agreement = recording.agreement();
     let versions: Vec<String> = agreement.iter().map(|it| it.version.to_string()).collect();
-    let least = agreement.iter().map(|it| it.count).min().unwrap_or(0);
+    let least = agreement.iter().min_by_key(|it| it.count).map_or((0, 0), |it| (it.count, it.of));
     let losses: Vec<String> = recording.islands.iter().map(|it| units::loss(it.loss())).collect();
     format!(
-        "loss {}  held-out {}  {} tokens/s  versions {} ({least}/{} agree)  training {:.3}  up {}",
+        "loss {}  held-out {}  {} tokens/s  versions {} ({}/{} agree)  training {:.3}  up {}",
         losses.join(" "),
         units::loss(recording.held_out()),
         units::rate(recording.tokens_per_s()),
         versions.join(" "),
-        recording.islands.len(),
+        least.0,
+        least.1,
         recording.training_share(),
         units::bytes(recording.bytes_up()),
     )

@@ -18,11 +18,13 @@ use crate::up::units;
 pub(super) fn draw(frame: &mut Frame<'_>, scene: &Scene<'_>) {
     let islands = u16::try_from(scene.recording.islands.len()).unwrap_or(u16::MAX);
     let table = islands.saturating_add(3).min(frame.area().height / 2);
+    // The curve has what is over; a few events are enough.
+    let events = frame.area().height.saturating_sub(table + whole::HEIGHT + 2) / 2;
     let [head, top, middle, bottom, foot] = Layout::vertical([
         Constraint::Length(1),
-        Constraint::Min(8),
+        Constraint::Min(whole::HEIGHT),
         Constraint::Length(table),
-        Constraint::Min(4),
+        Constraint::Length(events.max(EVENTS_MIN)),
         Constraint::Length(1),
     ])
     .areas(frame.area());
@@ -112,6 +114,8 @@ const COLOURS: [Color; 8] = [
 ];
 const WHOLE_WIDTH: u16 = 40;
 const GAUGE_WIDTH: u16 = 24;
+/// Three lines and a frame.
+const EVENTS_MIN: u16 = 5;
 
 #[cfg(test)]
 mod tests {
@@ -150,7 +154,28 @@ mod tests {
             "round f0/r11 closed with 3 contributions",
             "v12 13",
             "end now",
-            "15.6 k tokens/s",
+            "15.6 k/s",
+        ] {
+            assert!(text.contains(words), "{words} is missing:\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_small_terminal_shows_versions_bytes_and_fates() {
+        let mut recording = recording();
+        recording.islands.push(recording.islands[2].clone());
+        let text = drawn(&recording, 80, 24);
+        for words in [
+            "held-out",
+            "MB sent",
+            "MB received",
+            "v12   v13",
+            "3/4",
+            "merged 70% pending 20% fresh 10%",
+            "v12 13",
+            "island 4",
+            "round f0/r11 closed",
+            "Ctrl-C",
         ] {
             assert!(text.contains(words), "{words} is missing:\n{text}");
         }

@@ -11,22 +11,20 @@ use super::{block, colour};
 use crate::up::recording::Recording;
 use crate::up::units;
 
-/// The islands' own losses as dots and their mean as a line; held-out losses as large dots.
+/// The swarm's loss on held-out text as a thick line, and each island's own losses as dots.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, recording: &Recording) {
     let own = recording.islands.iter().enumerate().map(|(index, _)| {
         let points = recording.frames.iter();
         points.filter_map(|it| Some((it.at, it.islands.get(index)?.loss?))).collect()
     });
     let own: Vec<Vec<(f64, f64)>> = own.collect();
-    let mean: Vec<(f64, f64)> =
-        recording.frames.iter().filter_map(|it| Some((it.at, it.loss?))).collect();
     let held_out: Vec<(f64, f64)> =
-        recording.islands.iter().flat_map(|it| it.held_out.iter().copied()).collect();
+        recording.frames.iter().filter_map(|it| Some((it.at, it.held_out?))).collect();
     let losses = own.iter().chain([&held_out]).flatten().map(|(_, loss)| *loss);
     let (low, high) =
         losses.fold((f64::MAX, 0.0_f64), |(low, high), it| (low.min(it), high.max(it)));
     let (low, high) = if low > high { (0.0, 6.0) } else { (low - 0.1, high + 0.1) };
-    let end = recording.frames.last().map_or(1.0, |it| it.at.max(1.0));
+    let end = recording.end().max(1.0);
     let mut sets: Vec<Dataset<'_>> = own
         .iter()
         .enumerate()
@@ -35,14 +33,17 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, recording: &Recording) {
             Dataset::default().marker(Marker::Braille).style(style).data(points)
         })
         .collect();
-    let line = Dataset::default().marker(Marker::Braille).graph_type(GraphType::Line);
-    sets.push(line.style(Style::new().fg(Color::White)).data(&mean));
-    let dots = Dataset::default().marker(Marker::Dot).style(Style::new().fg(Color::LightRed));
-    sets.push(dots.data(&held_out));
+    // Last, so that nothing hides it.
+    let line = Dataset::default().marker(Marker::HalfBlock).graph_type(GraphType::Line);
+    sets.push(line.style(Style::new().fg(Color::White)).data(&held_out));
     let dim = Style::new().fg(Color::DarkGray);
     let middle = f64::midpoint(low, high);
+    let title = match area.width {
+        ..60 => "held-out loss (line), islands' own",
+        _ => "loss of the swarm on held-out text (line), of each island on its own",
+    };
     let chart = Chart::new(sets)
-        .block(block("loss of the swarm (line) and of each island; held-out loss (•)"))
+        .block(block(title))
         .legend_position(None)
         .x_axis(
             Axis::default()

@@ -13,20 +13,22 @@ use crate::up::status::Status;
 use crate::up::units;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, recording: &Recording) {
+    let is_shown = |column: &&Column| !column.wide || area.width >= WIDE;
+    let columns: Vec<&Column> = COLUMNS.iter().filter(is_shown).collect();
     let rows = recording.islands.iter().enumerate().map(|(index, seen)| {
         let name = Cell::from(happening::island(index)).style(Style::new().fg(colour(index)));
         let mut cells = vec![name];
         if let Some((words, colour)) = absence(&seen.presence) {
             cells.push(Cell::from(words).style(Style::new().fg(colour)));
         } else if let Some(status) = &seen.status {
-            cells.extend(numbers(seen, status));
+            cells.extend(columns.iter().skip(1).map(|it| (it.cell)(seen, status)));
         } else {
             cells.push(Cell::from("joins"));
         }
         Row::new(cells)
     });
-    let titles = COLUMNS.map(|(title, _)| title);
-    let widths = COLUMNS.map(|(_, width)| Constraint::Length(width));
+    let titles: Vec<&str> = columns.iter().map(|it| it.title).collect();
+    let widths: Vec<Constraint> = columns.iter().map(|it| Constraint::Length(it.width)).collect();
     let header =
         Row::new(titles).style(Style::new().fg(Color::DarkGray).add_modifier(Modifier::BOLD));
     let table = Table::new(rows, widths).header(header).column_spacing(1).block(block("islands"));
@@ -45,27 +47,38 @@ fn absence(presence: &Presence) -> Option<(&str, Color)> {
     }
 }
 
-fn numbers(seen: &Seen, status: &Status) -> Vec<Cell<'static>> {
-    let held_out = seen.held_out.last().map(|(_, loss)| *loss);
-    let versions: Vec<String> = status.fragments.iter().map(|it| it.version.to_string()).collect();
-    let reachable = match status.gauges.reachable.answer.as_str() {
+/// One thing that is shown of every island.
+struct Column {
+    title: &'static str,
+    width: u16,
+    /// Only shown where there is room.
+    wide: bool,
+    cell: fn(&Seen, &Status) -> Cell<'static>,
+}
+
+const fn column(
+    title: &'static str,
+    width: u16,
+    wide: bool,
+    cell: fn(&Seen, &Status) -> Cell<'static>,
+) -> Column {
+    Column { title, width, wide, cell }
+}
+
+fn held_out(seen: &Seen) -> String {
+    units::loss(seen.held_out.last().map(|(_, loss)| *loss))
+}
+
+fn reachable(status: &Status) -> String {
+    match status.gauges.reachable.answer.as_str() {
         "yes" | "no" => status.gauges.reachable.answer.clone(),
         _ => "?".to_owned(),
-    };
-    vec![
-        Cell::from(units::loss(seen.loss())),
-        Cell::from(units::loss(held_out)),
-        Cell::from(seen.steps().to_string()),
-        Cell::from(units::rate(status.training.tokens_per_s)),
-        Cell::from(format!("{:.1} %", seen.training_share() * 100.0)),
-        Cell::from(status.gauges.alive.to_string()),
-        Cell::from(reachable),
-        Cell::from(dots(&status.gauges.merged_in_last_round.fragments)),
-        Cell::from(status.gauges.staleness.to_string()),
-        Cell::from(units::bytes(seen.bytes_up())),
-        Cell::from(units::bytes(seen.bytes_down())),
-        Cell::from(format!("v{}", versions.join(" "))),
-    ]
+    }
+}
+
+fn versions(status: &Status) -> String {
+    let versions: Vec<String> = status.fragments.iter().map(|it| it.version.to_string()).collect();
+    format!("v{}", versions.join(" "))
 }
 
 /// One dot for each fragment: whether the last round holds a contribution.
@@ -77,19 +90,23 @@ fn dots(merged: &[bool]) -> Line<'static> {
     merged.iter().take(DOTS_MAX).map(dot).collect()
 }
 
-const COLUMNS: [(&str, u16); 13] = [
-    ("", 9),
-    ("loss", 6),
-    ("held-out", 8),
-    ("step", 6),
-    ("tokens/s", 8),
-    ("training", 8),
-    ("alive", 5),
-    ("reach", 5),
-    ("merged", 6),
-    ("behind", 6),
-    ("sent", 8),
-    ("received", 8),
-    ("versions", 20),
+const COLUMNS: [Column; 13] = [
+    column("", 9, false, |_, _| Cell::default()),
+    column("loss", 6, false, |seen, _| Cell::from(units::loss(seen.loss()))),
+    column("held-out", 8, false, |seen, _| Cell::from(held_out(seen))),
+    column("step", 6, true, |seen, _| Cell::from(seen.steps().to_string())),
+    column("tokens/s", 8, false, |_, it| Cell::from(units::rate(it.training.tokens_per_s))),
+    column("training", 8, false, |seen, _| {
+        Cell::from(format!("{:.1} %", seen.training_share() * 100.0))
+    }),
+    column("alive", 5, true, |_, it| Cell::from(it.gauges.alive.to_string())),
+    column("reach", 5, true, |_, it| Cell::from(reachable(it))),
+    column("merged", 6, true, |_, it| Cell::from(dots(&it.gauges.merged_in_last_round.fragments))),
+    column("behind", 6, true, |_, it| Cell::from(it.gauges.staleness.to_string())),
+    column("sent", 7, false, |seen, _| Cell::from(units::bytes(seen.bytes_up()))),
+    column("received", 8, false, |seen, _| Cell::from(units::bytes(seen.bytes_down()))),
+    column("versions", 20, false, |_, it| Cell::from(versions(it))),
 ];
 const DOTS_MAX: usize = 6;
+/// Columns of a terminal that has room for all of it.
+const WIDE: u16 = 110;

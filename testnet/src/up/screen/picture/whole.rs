@@ -19,14 +19,14 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, recording: &Recording) {
         units::loss(recording.held_out_first()),
         units::loss(recording.held_out())
     );
-    let speed = format!("{} tokens/s", units::rate(recording.tokens_per_s()));
+    let tokens = units::count(recording.tokens());
+    let speed = units::rate(recording.tokens_per_s());
+    let (up, down) = (units::bytes(recording.bytes_up()), units::bytes(recording.bytes_down()));
     let mut lines = vec![
         row("held-out", loss),
-        row("trained", format!("{} tokens", units::count(recording.tokens()))),
-        row("", speed),
+        row("trained", format!("{tokens} tokens, {speed}/s")),
         row("training", format!("{:.1} % of the time", recording.training_share() * 100.0)),
-        row("sent", units::bytes(recording.bytes_up())),
-        row("received", units::bytes(recording.bytes_down())),
+        row("bytes", format!("{up} sent, {down} received")),
     ];
     lines.extend(agreement(recording));
     lines.extend(fates(recording, area.width.saturating_sub(4)));
@@ -63,8 +63,8 @@ fn fates(recording: &Recording, width: u16) -> Vec<Line<'static>> {
         let cells = usize::try_from(cells).unwrap_or(0);
         bar.push(Span::styled("█".repeat(cells), Style::new().fg(colour)));
         if tokens > 0 {
-            let share = units::percent(tokens, fates.trained).replace(" %", "% ");
-            words.push(Span::styled(format!("{name} {share}"), Style::new().fg(colour)));
+            let share = tokens as f64 * 100.0 / fates.trained as f64;
+            words.push(Span::styled(format!("{name} {share:.0}% "), Style::new().fg(colour)));
         }
     }
     vec![Line::from(bar), Line::from(words)]
@@ -74,3 +74,5 @@ const COLOURS: [Color; 5] =
     [Color::LightGreen, Color::LightYellow, Color::LightBlue, Color::LightMagenta, Color::LightRed];
 /// What fits.
 const FRAGMENTS_SHOWN: usize = 4;
+/// Rows that all of it takes, with its frame.
+pub(super) const HEIGHT: u16 = 10;
