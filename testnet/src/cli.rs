@@ -114,6 +114,7 @@ impl CliError {
         match self {
             Self::Up(UpError::Interrupted) => EXIT_INTERRUPTED,
             Self::Up(UpError::Usage { .. }) | Self::Usage { .. } | Self::Write(_) => EXIT_USAGE,
+            Self::Compare(error) if error.is::<compare::NoFolder>() => EXIT_USAGE,
             Self::Up(_) | Self::Compare(_) => EXIT_HARNESS,
         }
     }
