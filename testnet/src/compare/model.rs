@@ -17,7 +17,7 @@ use crate::sim;
 
 /// The model of a genesis, on the built-in corpus.
 #[derive(Debug)]
-pub(super) struct Model {
+pub(crate) struct Model {
     /// Decides the data, too: variants of one seed read the same text.
     genesis: Genesis,
     peak: f32,
