@@ -121,6 +121,10 @@ fn swarm(
         None => {}
     }
     let tokens = outcome.fates.merged / u64::from(genesis.fragments.max(1));
+    if tokens == 0 {
+        // Whoever goes astray is refused by the others: then the outer state never moves.
+        bail!(Diverged("no contribution was ever merged".into()));
+    }
     let mut points = vec![Point { tokens: 0, loss: outcome.loss_first }];
     points.extend(curve.take().into_iter().filter(|point| point.tokens < tokens));
     points.push(Point { tokens, loss: outcome.loss_last });
@@ -156,7 +160,7 @@ mod tests {
 
     #[test]
     fn training_that_leaves_the_numbers_is_no_error() {
-        let scale = Scale { size: Size::Pico, islands: 2, steps: 24, seeds: 1 };
+        let scale = Scale { size: Size::Pico, islands: 2, steps: 96, seeds: 1 };
         for method in [Method::EveryStep, Method::Central, Method::Pairwise, CALM] {
             let new = Variant::new(Section::Own, "far too fast", method);
             let learnt = learn(&scale, &Variant { peak: 1e30, span: 4, ..new }, 1).unwrap();

@@ -63,3 +63,55 @@ impl Inner {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use atoll_node::island::Island;
+    use atoll_node::island::cpu::Llama;
+    use atoll_node::island::data::{Dataset, Feed, Source, Tokenizer};
+    use atoll_node::island::device::DeviceChoice;
+    use atoll_node::island::learner::{Choices, Learner};
+    use atoll_node::island::shape::Shape;
+
+    use super::*;
+    use crate::race::genesis;
+    use crate::sim;
+
+    #[test]
+    fn alone_it_steps_as_a_node_does() {
+        let mut genesis = genesis::of("nano", 1, 4, "int4").unwrap();
+        genesis.data.sequence = 16;
+        let (layout, node) = (Layout::new(&genesis), sim::node_id(1, 0));
+        let source = Source::Generated { seed: 1 };
+        let folder = tempfile::tempdir().unwrap();
+        let open = Dataset::open(&source, Tokenizer::byte(), 256, folder.path(), &mut |_| ());
+        let dataset = Arc::new(open.unwrap());
+        let optimiser = Settings::default();
+        let device = DeviceChoice::Cpu.resolve().unwrap();
+        let choices = Choices { device, threads: 1, optimiser, accumulate: 1 };
+        let mut parameters = layout.initial(&genesis);
+        let mut learner =
+            Learner::new(&genesis, &node, &dataset, &choices, parameters.clone()).unwrap();
+        let shape = Shape::of(&genesis.model).unwrap();
+        let mut llama = Llama::new(shape, &layout, 16, 1).unwrap();
+        let mut feed = Feed::new(&dataset, &genesis.run_id(), &node, 16, 1).unwrap();
+        let (mut inner, mut tokens) = (Inner::new(&layout), Vec::new());
+        for _ in 0..12 {
+            learner.step(1e-3).unwrap();
+            feed.next(&mut tokens).unwrap();
+            llama.gradient(&parameters, &tokens);
+            let mut gradient = llama.gradients().mean();
+            llama.gradients().clear();
+            inner.step(&mut parameters, &mut gradient, 1e-3);
+        }
+        let theirs = learner.parameters().unwrap();
+        let apart = |one: &[f32], other: &[f32]| {
+            let pairs = one.iter().zip(other);
+            pairs.map(|(one, other)| f64::from(one - other).powi(2)).sum::<f64>().sqrt()
+        };
+        let moved = apart(&theirs, &layout.initial(&genesis));
+        assert!(apart(&theirs, &parameters) < moved / 1000.0, "{moved}");
+    }
+}
