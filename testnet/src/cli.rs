@@ -17,7 +17,7 @@ use crate::report::{self, Summary};
 use crate::runner::{self, EXIT_HARNESS, EXIT_OK, EXIT_USAGE};
 use crate::sim::{Setup, liars, plan};
 use crate::up::{self, UpError};
-use crate::{compare, goodput, plan as sizing, planted, scenario, study};
+use crate::{compare, goodput, plan as sizing, planted, race, scenario, study};
 
 /// Swarms on one machine.
 #[derive(Debug, Parser)]
@@ -41,9 +41,14 @@ pub enum Command {
     Goodput(goodput::Options),
     /// How well ways to train together learn, at equal tokens.
     Compare(compare::Options),
+    /// Race against synchronous rivals over thin links: time and bytes to a target loss.
+    Race(race::Options),
     /// End what a killed `up` left behind; started by `up` itself.
     #[command(hide = true, name = up::keeper::COMMAND)]
     Keep,
+    /// One member of a synchronous rival; started by `race` itself.
+    #[command(hide = true, name = race::rivals::COMMAND)]
+    Rival(race::Member),
 }
 
 /// Options of `sim`.
@@ -114,6 +119,7 @@ impl CliError {
         match self {
             Self::Up(UpError::Interrupted) => EXIT_INTERRUPTED,
             Self::Up(UpError::Usage { .. }) | Self::Usage { .. } | Self::Write(_) => EXIT_USAGE,
+            Self::Compare(error) if error.is::<compare::NoFolder>() => EXIT_USAGE,
             Self::Up(_) | Self::Compare(_) => EXIT_HARNESS,
         }
     }
@@ -140,6 +146,13 @@ pub fn run(cli: &Cli, out: &mut dyn Write) -> ExitCode {
         Command::Compare(options) => {
             let ended = compare::run(options, out).map_err(CliError::Compare);
             ended.map(|holds| if holds { EXIT_OK } else { EXIT_HARNESS })
+        }
+        Command::Race(options) => {
+            let ended = race::run(options, out).map_err(CliError::from);
+            ended.map(|holds| if holds { EXIT_OK } else { EXIT_HARNESS })
+        }
+        Command::Rival(member) => {
+            race::rival(member, out).map(|()| EXIT_OK).map_err(CliError::Compare)
         }
         Command::Keep => {
             up::keeper::keep(io::stdin().lock());

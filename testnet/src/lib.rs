@@ -9,6 +9,7 @@ pub mod lesson;
 mod links;
 pub mod plan;
 pub mod planted;
+pub mod race;
 pub mod report;
 pub mod runner;
 pub mod scenario;

@@ -1,14 +1,14 @@
 //! A swarm of real processes on one machine, to look at: a bootstrap, some nodes, a few minutes.
 
 mod alone;
-mod binaries;
+pub(crate) mod binaries;
 mod chaos;
 mod client;
 mod director;
-mod error;
+pub(crate) mod error;
 mod genesis;
 mod happening;
-mod interrupt;
+pub(crate) mod interrupt;
 mod journal;
 pub(crate) mod keeper;
 mod liar;
@@ -18,7 +18,7 @@ mod network;
 mod options;
 mod outcome;
 mod page;
-mod process;
+pub(crate) mod process;
 mod recording;
 mod screen;
 mod series;

@@ -39,7 +39,7 @@ fn an_idle_swarm_is_quiet() {
         before.iter().zip(&after).map(|((b, _), (a, _))| rate(a - b)).collect();
     for (index, name) in names.iter().enumerate() {
         let count = |at: &str| rate(later[index].number(at) - statuses[index].number(at));
-        println!(
+        eprintln!(
             "{name}: {:.0} B/s sent, {:.0} B/s received at the device; in streams {:.0} and {:.0}",
             sent[index],
             received[index],
@@ -48,7 +48,7 @@ fn an_idle_swarm_is_quiet() {
         );
     }
     let mean = |rates: &[f64]| rates.iter().sum::<f64>() / rates.len() as f64;
-    println!("mean: {:.0} B/s sent, {:.0} B/s received", mean(&sent), mean(&received));
+    eprintln!("mean: {:.0} B/s sent, {:.0} B/s received", mean(&sent), mean(&received));
 }
 
 const WINDOW: Duration = Duration::from_secs(20);

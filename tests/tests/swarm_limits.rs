@@ -43,7 +43,7 @@ fn a_cap_on_uploads_holds_at_the_device() {
     let rate = |count: u64| count as f64 / time.as_secs_f64();
     let share = rate(sent_then - sent) / CAP_BYTES as f64;
     let count = |at: &str| rate(after.number(at) - before.number(at));
-    println!(
+    eprintln!(
         "{share:.3} of the cap: {:.0} B/s sent, {:.0} B/s received at the device; \
          contents {:.0} up and {:.0} down, the rest {:.0} up and {:.0} down",
         rate(sent_then - sent),

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Result, bail};
-use atoll_node::island::cpu::optimiser::settings::Settings;
+use atoll_node::island::cpu::optimiser::settings::{Method, Settings};
 use atoll_node::island::data::{Dataset, Source, Tokenizer};
 use atoll_node::island::device::DeviceChoice;
 use atoll_node::island::layout::Layout;
@@ -17,7 +17,7 @@ use crate::sim;
 
 /// The model of a genesis, on the built-in corpus.
 #[derive(Debug)]
-pub(super) struct Model {
+pub(crate) struct Model {
     /// Decides the data, too: variants of one seed read the same text.
     genesis: Genesis,
     peak: f32,
@@ -28,13 +28,14 @@ pub(super) struct Model {
 
 impl Model {
     /// The model of `genesis`; every step of an island takes so many batches.
-    pub(super) fn new(genesis: &Genesis, peak: f32, accumulate: usize) -> Result<Self> {
+    pub(crate) fn new(genesis: &Genesis, peak: f32, muon: bool, accumulate: usize) -> Result<Self> {
         let Shape::Llama { vocab, .. } = genesis.model else { bail!("not a model of ours") };
         let source = Source::Generated { seed: genesis.init_seed };
         let nowhere = std::env::temp_dir();
         let dataset = Dataset::open(&source, Tokenizer::byte(), vocab, &nowhere, &mut |_| ())?;
         let dataset = Arc::new(dataset);
-        let optimiser = Settings::default();
+        let method = if muon { Method::Muon } else { Method::AdamW };
+        let optimiser = Settings { method, ..Settings::default() };
         let choices =
             Choices { device: DeviceChoice::Cpu.resolve()?, threads: 1, optimiser, accumulate };
         let parameters = Layout::new(genesis).initial(genesis);

@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::own;
 use super::scale::Scale;
-use super::variant::Section;
+use super::section::{self, Section};
+use super::variant::Variant;
 
 /// Options of `compare`.
 #[derive(Clone, Debug, Args)]
@@ -16,8 +18,15 @@ pub struct Options {
     /// Compare only these.
     #[arg(long, value_delimiter = ',', value_enum)]
     pub only: Vec<Section>,
+    /// Add a variant of your own, such as `atoll,peak=4e-3,span=8,outer=0.7/0.5,muon`; nothing
+    /// else is run unless --only asks for it.
+    #[arg(long, value_name = "WAY,VALUES", value_parser = own::read)]
+    pub variant: Vec<Variant>,
+    /// Inner learning rates that every way is tried with.
+    #[arg(long, value_delimiter = ',', default_value = "1e-3,2e-3,4e-3,8e-3", value_parser = rate)]
+    pub rates: Vec<f32>,
     /// How many seeds; default 3, or 1 with --quick.
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub seeds: Option<u64>,
     /// How many islands.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(2..=64))]
@@ -51,9 +60,23 @@ impl Options {
     /// What is compared.
     pub(super) fn sections(&self) -> Vec<Section> {
         match self.only.as_slice() {
-            [] if self.quick => vec![Section::Ways],
+            [] if !self.variant.is_empty() => Vec::new(),
+            [] if self.quick => vec![Section::Ways, Section::Rates],
             [] => Section::ALL.to_vec(),
             only => only.to_vec(),
         }
     }
+
+    /// What is run.
+    pub(super) fn variants(&self) -> Vec<Variant> {
+        let mut variants = section::variants(&self.sections(), &self.rates, &self.variant);
+        let scale = self.scale();
+        variants.retain(|variant| section::fits(variant, &scale));
+        variants
+    }
+}
+
+fn rate(text: &str) -> Result<f32, String> {
+    let rate = text.parse::<f32>().ok().filter(|rate| rate.is_finite() && *rate > 0.0);
+    rate.ok_or_else(|| "a rate is a number above 0\nhint: such as --rates 1e-3,4e-3".into())
 }

@@ -61,7 +61,7 @@ pub(super) fn learn(
         }
         if step.is_multiple_of(genesis.rounds.steps) {
             rng.shuffle(&mut walkers);
-            for pair in walkers.chunks_exact_mut(2) {
+            for pair in walkers.chunks_mut(2) {
                 bytes += average(pair, genesis)?;
             }
             for walker in &mut walkers {
@@ -73,22 +73,26 @@ pub(super) fn learn(
     Ok((curve, bytes))
 }
 
-/// One exchange; returns its bytes: both send where they started and how far they came.
+/// One exchange; returns its bytes: both send where they started and how far they came. Whoever
+/// is left over by an odd number is its own partner, sends nothing, and keeps what it learnt.
 fn average(pair: &mut [Walker], genesis: &Genesis) -> Result<u64> {
-    let [one, other] = pair else { return Ok(0) };
-    let own = parameters(one.island.as_mut(), genesis)?;
-    let others = parameters(other.island.as_mut(), genesis)?;
-    for (index, ends) in own.iter().zip(&others).enumerate() {
-        let starts = [one.slow[index], other.slow[index]];
-        let moved = ends.0 - starts[0] + ends.1 - starts[1];
-        for (walker, start) in [&mut *one, &mut *other].into_iter().zip(starts) {
+    let mut ends = Vec::new();
+    for walker in &mut *pair {
+        ends.push(parameters(walker.island.as_mut(), genesis)?);
+    }
+    let (Some(first), Some(last)) = (ends.first(), ends.last()) else { return Ok(0) };
+    let members = pair.len() as u64;
+    for index in 0..first.len() {
+        let starts = [pair[0].slow[index], pair[pair.len() - 1].slow[index]];
+        let moved = (first[index] - starts[0] + last[index] - starts[1]) / 2.0;
+        for (walker, start) in pair.iter_mut().zip(starts) {
             let apart = (starts[0] + starts[1]) / 2.0 - start;
-            let push = MOMENTUM * walker.push[index] + RATE * (moved / 2.0 + apart);
+            let push = MOMENTUM * walker.push[index] + RATE * (moved + apart);
             walker.push[index] = push;
             walker.slow[index] = start + push;
         }
     }
-    Ok(2 * 2 * 4 * one.slow.len() as u64)
+    Ok(2 * 4 * members * (members - 1) * first.len() as u64)
 }
 
 fn parameters(island: &mut dyn Island, genesis: &Genesis) -> Result<Vec<f32>> {

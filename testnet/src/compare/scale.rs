@@ -1,10 +1,10 @@
 //! How large a comparison is.
 
 use atoll_protocol::genesis::{Genesis, Model};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// How large a comparison is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scale {
     /// Which model.
     pub size: Size,
@@ -18,7 +18,7 @@ pub struct Scale {
 }
 
 /// Which model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Size {
     /// The default of a swarm.

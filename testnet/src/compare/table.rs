@@ -6,144 +6,235 @@ use serde::Serialize;
 
 use super::kept::{Kept, Learnt};
 use super::scale::Scale;
-use super::variant::{Method, Section, Variant};
-use super::weather::Weather;
-use crate::central::loss_at;
+use super::section::Section;
+use super::variant::{Method, Variant};
+use crate::central::{Point, loss_at};
+use crate::plan::words;
 
 /// One variant over all seeds.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
-    name: String,
+    pub(super) name: String,
     #[serde(skip)]
-    section: Option<Section>,
+    pub(super) variant: Variant,
+    /// Mean held-out loss; none if a run left the numbers.
+    pub(super) loss: Option<f64>,
+    /// Its standard deviation; one seed has none.
+    pub(super) spread: Option<f64>,
+    /// Mean over the seeds of the loss against that of the section's reference with as many
+    /// tokens.
+    pub(super) ratio: Option<f64>,
+    /// The same against data-parallel, at the best rate that the section has for it.
+    pub(super) against_parallel: Option<f64>,
+    /// Means over the seeds.
+    pub(super) tokens: u64,
+    pub(super) bytes: u64,
+    pub(super) seeds: usize,
+    /// How many of them left the numbers.
+    pub(super) diverged: usize,
+    /// The first seed's.
     #[serde(skip)]
-    method: Method,
-    /// Mean and spread (standard deviation) of the held-out loss.
-    loss: f64,
-    spread: f64,
-    /// Mean over the seeds of the loss against that of the reference with as many tokens.
-    ratio: Option<f64>,
-    /// Against data-parallel.
-    against_parallel: Option<f64>,
-    tokens: u64,
-    bytes: u64,
-    seeds: usize,
+    pub(super) curve: Vec<Point>,
+}
+
+/// Everything that was kept, by variant and seed.
+struct Runs<'k> {
+    kept: &'k Kept,
+    scale: &'k Scale,
+    seeds: &'k [u64],
 }
 
 /// A row for every variant of which at least one run is kept.
 pub(super) fn rows(kept: &Kept, scale: &Scale, variants: &[Variant], seeds: &[u64]) -> Vec<Row> {
-    variants.iter().filter_map(|variant| row(kept, scale, variants, variant, seeds)).collect()
+    let runs = Runs { kept, scale, seeds };
+    variants.iter().filter_map(|variant| runs.row(variants, variant)).collect()
 }
 
-fn row(
-    kept: &Kept,
-    scale: &Scale,
-    variants: &[Variant],
-    variant: &Variant,
-    seeds: &[u64],
-) -> Option<Row> {
-    let find = |variant: &Variant, seed: u64| kept.find(scale, variant, seed);
-    let runs: Vec<(u64, Learnt)> =
-        seeds.iter().filter_map(|seed| Some((*seed, find(variant, *seed)?))).collect();
-    let against = |method: Method| -> Option<f64> {
-        let other = variants.iter().find(|it| {
-            it.section == variant.section && it.method == method && it.times == variant.times
-        })?;
-        let ratios: Option<Vec<f64>> = runs
-            .iter()
-            .map(|(seed, run)| Some(run.loss / loss_at(&find(other, *seed)?.curve, run.tokens)?))
+impl Runs<'_> {
+    fn row(&self, variants: &[Variant], variant: &Variant) -> Option<Row> {
+        let runs: Vec<Learnt> = self.of(variant).map(|(_, run)| run).collect();
+        let near = || variants.iter().filter(|it| it.section == variant.section);
+        let reference = near().find(|it| it.reference);
+        let parallel = near()
+            .filter(|it| it.method == Method::EveryStep && it.times == variant.times)
+            .filter_map(|it| Some((self.loss(it)?, it)))
+            .min_by(|one, other| one.0.total_cmp(&other.0))
+            .map(|(_, it)| it);
+        let against = |other: Option<&Variant>| match variant.is_whole() {
+            true => self.ratio(variant, other?),
+            false => None,
+        };
+        let losses: Option<Vec<f64>> = runs.iter().map(|run| run.loss).collect();
+        let average =
+            |of: fn(&Learnt) -> u64| runs.iter().map(of).sum::<u64>() / runs.len().max(1) as u64;
+        Some(Row {
+            name: variant.name.clone(),
+            variant: variant.clone(),
+            loss: losses.as_deref().map(mean),
+            spread: losses.as_deref().and_then(spread),
+            ratio: against(reference),
+            against_parallel: against(parallel),
+            tokens: average(|run| run.tokens),
+            bytes: average(|run| run.bytes),
+            seeds: runs.len(),
+            diverged: runs.iter().filter(|run| run.loss.is_none()).count(),
+            curve: runs.first()?.curve.clone(),
+        })
+    }
+
+    fn of<'s>(&'s self, variant: &'s Variant) -> impl Iterator<Item = (u64, Learnt)> + 's {
+        let find = |seed: &u64| Some((*seed, self.kept.find(self.scale, variant, *seed)?));
+        self.seeds.iter().filter_map(find)
+    }
+
+    /// Mean loss, if every run has one.
+    fn loss(&self, variant: &Variant) -> Option<f64> {
+        let losses: Option<Vec<f64>> = self.of(variant).map(|(_, run)| run.loss).collect();
+        losses.filter(|it| !it.is_empty()).as_deref().map(mean)
+    }
+
+    /// Mean over the seeds of one's loss against the other's at as many tokens.
+    fn ratio(&self, one: &Variant, other: &Variant) -> Option<f64> {
+        let ratios: Option<Vec<f64>> = self
+            .of(one)
+            .map(|(seed, run)| {
+                let other = self.kept.find(self.scale, other, seed)?;
+                other.loss?;
+                Some(run.loss? / loss_at(&other.curve, run.tokens)?)
+            })
             .collect();
-        Some(mean(&ratios?))
-    };
-    let losses: Vec<f64> = runs.iter().map(|(_, run)| run.loss).collect();
-    let (_, first) = runs.first()?;
-    let ways = variant.section == Some(Section::Ways);
-    let lengths = variant.section == Some(Section::Length);
-    Some(Row {
-        name: variant.name.clone(),
-        section: variant.section,
-        method: variant.method,
-        loss: mean(&losses),
-        spread: spread(&losses),
-        ratio: if ways { against(Method::Central) } else { None },
-        against_parallel: if ways || lengths { against(Method::EveryStep) } else { None },
-        tokens: first.tokens,
-        bytes: first.bytes,
-        seeds: runs.len(),
-    })
+        ratios.as_deref().map(mean)
+    }
 }
 
-/// Prints the tables; true if every bound holds.
-pub(super) fn print(out: &mut dyn Write, rows: &[Row], sections: &[Section]) -> io::Result<bool> {
-    for section in sections {
-        writeln!(
-            out,
-            "\n| {} | held-out loss | +- | /central | /data-parallel | tokens | bytes sent |",
-            title(*section)
-        )?;
-        writeln!(out, "|---|---|---|---|---|---|---|")?;
-        for row in rows.iter().filter(|row| row.section == Some(*section)) {
-            let ratio = |it: Option<f64>| it.map_or(String::new(), |it| format!("{it:.4}"));
-            writeln!(
-                out,
-                "| {} | {:.4} | {:.4} | {} | {} | {} | {} |",
-                row.name,
-                row.loss,
-                row.spread,
-                ratio(row.ratio),
-                ratio(row.against_parallel),
-                row.tokens,
-                crate::plan::words::bytes(row.bytes as f64),
-            )?;
+impl Row {
+    /// Its cells, as they are read.
+    pub(super) fn cells(&self) -> [String; 7] {
+        let ratio = |it: Option<f64>| it.map_or(String::new(), |it| format!("{it:.4}"));
+        let loss = match (self.loss, self.diverged) {
+            (Some(loss), _) => format!("{loss:.4}"),
+            (None, all) if all == self.seeds => "diverged".into(),
+            (None, some) => format!("diverged {some} of {}", self.seeds),
+        };
+        [
+            self.name.clone(),
+            loss,
+            ratio(self.spread),
+            ratio(self.ratio),
+            ratio(self.against_parallel),
+            self.tokens.to_string(),
+            words::bytes(self.bytes as f64),
+        ]
+    }
+}
+
+/// The heads of a section's columns.
+pub(super) fn heads(section: Section) -> [String; 7] {
+    let reference = section.reference().map_or(String::new(), |name| format!("/{name}"));
+    [
+        section.title().into(),
+        "held-out loss".into(),
+        "+-".into(),
+        reference,
+        "/data-parallel".into(),
+        "tokens".into(),
+        "bytes sent".into(),
+    ]
+}
+
+/// The sections that there are rows of, in their order, each with its rows.
+pub(super) fn sections(rows: &[Row]) -> Vec<(Section, Vec<&Row>)> {
+    let mut found: Vec<(Section, Vec<&Row>)> = Vec::new();
+    for row in rows {
+        match found.iter_mut().find(|(section, _)| *section == row.variant.section) {
+            Some((_, rows)) => rows.push(row),
+            None => found.push((row.variant.section, vec![row])),
         }
     }
-    bounds(out, rows)
+    found
 }
 
-/// What is promised, and whether it holds.
-fn bounds(out: &mut dyn Write, rows: &[Row]) -> io::Result<bool> {
-    let mut all = true;
-    let ways = |method| {
-        rows.iter().find(move |row| row.section == Some(Section::Ways) && row.method == method)
-    };
-    let mut bound = |what: &str, value: Option<f64>, most: f64| -> io::Result<()> {
-        let Some(value) = value else { return Ok(()) };
-        let holds = value <= most;
-        all &= holds;
-        let word = if holds { "holds" } else { "BROKEN" };
-        writeln!(out, "{word}: {what}: {value:.4}, at most {most}")
-    };
-    let swarm = |weather| ways(Method::Swarm(weather));
-    let ratio = |row: Option<&Row>| row.and_then(|row| row.ratio);
-    bound("Atoll / central", ratio(swarm(Weather::Calm)), 1.005)?;
-    bound("Atoll with speeds 1 to 1/4 / central", ratio(swarm(Weather::Spread)), 1.01)?;
-    bound("Atoll under storm / central", ratio(swarm(Weather::Storm)), 1.02)?;
-    let parallel = swarm(Weather::Calm).and_then(|row| row.against_parallel);
-    bound("Atoll / data-parallel", parallel, 1.06)?;
-    let alone = ways(Method::OneIsland).map(|row| row.loss);
-    let together = swarm(Weather::Calm).map(|row| row.loss);
-    let gain = alone.zip(together).map(|(alone, together)| together / alone);
-    bound("Atoll / one island as long", gain, 0.99)?;
-    Ok(all)
-}
-
-fn title(section: Section) -> &'static str {
-    match section {
-        Section::Ways => "way",
-        Section::Rates => "inner learning rate",
-        Section::Codecs => "codec",
-        Section::Rules => "merge rule",
-        Section::Outer => "steps and momentum",
-        Section::Length => "length",
+/// Prints the tables.
+pub(super) fn print(out: &mut dyn Write, rows: &[Row]) -> io::Result<()> {
+    for (section, rows) in sections(rows) {
+        writeln!(out, "\n| {} |", heads(section).join(" | "))?;
+        writeln!(out, "|---|---|---|---|---|---|---|")?;
+        for row in rows {
+            writeln!(out, "| {} |", row.cells().join(" | "))?;
+        }
     }
+    Ok(())
 }
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-fn spread(values: &[f64]) -> f64 {
+/// Standard deviation; one value has none.
+fn spread(values: &[f64]) -> Option<f64> {
+    let freedom = values.len().checked_sub(1).filter(|it| *it > 0)?;
     let mean = mean(values);
     let square: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    (square / values.len().saturating_sub(1).max(1) as f64).sqrt()
+    Some((square / freedom as f64).sqrt())
+}
+
+#[cfg(test)]
+pub(super) mod example {
+    use super::*;
+    use crate::compare::section;
+
+    /// The rows of two sections, from runs whose losses `loss` gives by variant and seed.
+    pub(in crate::compare) fn rows(loss: impl Fn(&Variant, u64) -> Option<f64>) -> Vec<Row> {
+        let folder = tempfile::tempdir().unwrap();
+        let (kept, scale) = (Kept::open(folder.path()).unwrap(), Scale::quick());
+        let variants = section::variants(&[Section::Ways, Section::Rates], &[1e-3, 2e-3], &[]);
+        for variant in &variants {
+            for seed in [1, 2] {
+                let loss = loss(variant, seed);
+                let tokens = 100 + seed;
+                let curve = vec![
+                    Point { tokens: 0, loss: 5.0 },
+                    Point { tokens, loss: loss.unwrap_or(9.0) },
+                ];
+                let learnt = Learnt { loss, tokens, bytes: 10 * seed, curve, seconds: 1.0 };
+                kept.keep(&scale, variant, seed, &learnt).unwrap();
+            }
+        }
+        super::rows(&kept, &scale, &variants, &[1, 2])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_means_and_ratios_of_pairs() {
+        let rows = example::rows(|variant, seed| match variant.method {
+            Method::EveryStep if variant.peak < 1.5e-3 => None,
+            Method::EveryStep => Some(seed as f64),
+            Method::Central => Some(2.0 * seed as f64),
+            _ => Some(4.0 * seed as f64),
+        });
+        let row = |name: &str| rows.iter().find(|row| row.name == name).unwrap();
+        let atoll = row("Atoll");
+        assert_eq!(
+            (atoll.loss, atoll.ratio, atoll.against_parallel),
+            (Some(6.0), Some(2.0), Some(4.0))
+        );
+        assert_eq!((atoll.tokens, atoll.bytes, atoll.seeds), (101, 15, 2));
+        assert!(atoll.spread.is_some_and(|it| (it - 8f64.sqrt()).abs() < 1e-9));
+        // At a quarter of the tokens there is nothing to hold it against.
+        let alone = row("one island, as long");
+        assert_eq!((alone.ratio, alone.against_parallel), (None, None));
+        let diverged = row("data-parallel, peak 0.001");
+        assert_eq!((diverged.loss, diverged.cells()[1].as_str()), (None, "diverged"));
+        assert_eq!(row("Atoll, peak 0.001").against_parallel, Some(4.0), "at the best rate");
+    }
+
+    #[test]
+    fn one_value_has_no_spread() {
+        assert_eq!(spread(&[2.0]), None);
+        assert_eq!(spread(&[2.0, 4.0]), Some(2f64.sqrt()));
+    }
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use atoll_protocol::genesis::Genesis;
 use atoll_protocol::planted::Planted;
 use atoll_protocol::time::Time;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::check::NodeIndex;
 use crate::lesson::Lesson;
 use crate::sim::{FaultEvent, IslandPlan, LinkPlan, PartitionKind, Role, Setup, liars};
 
 /// What Atoll's islands live through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Weather {
     /// Islands of one speed, and nothing goes wrong.
@@ -44,7 +44,7 @@ impl Weather {
             seed,
             task_seed: 0,
             lesson: Some(lesson),
-            genesis: quick(genesis),
+            genesis,
             islands: plans,
             links: self.links(),
             faults,
@@ -112,13 +112,14 @@ fn storm(islands: usize, end: u64) -> Vec<(Time, FaultEvent)> {
 }
 
 /// Times that suit steps of a tenth of a second.
-fn quick(mut genesis: Genesis) -> Genesis {
+pub(super) fn quicken(genesis: &mut Genesis) {
     genesis.rounds.grace_ms_min = 200;
-    genesis.rounds.grace_ms_max = 3_000;
+    genesis.rounds.grace_ms_max = GRACE_MS_MAX;
     genesis.rounds.alive_ms = 5_000;
     genesis.rounds.forget_ms = 60_000;
     genesis.rounds.heartbeat_ms = 1_000;
-    genesis
 }
 
 const STEP_MS: u32 = 100;
+/// The longest grace window where nothing else is asked for.
+pub(super) const GRACE_MS_MAX: u64 = 3_000;

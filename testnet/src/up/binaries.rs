@@ -13,17 +13,17 @@ use super::process::{Output, Process, describe};
 
 /// The programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Binaries {
+pub(crate) struct Binaries {
     /// The node.
-    pub(super) atoll: PathBuf,
+    pub(crate) atoll: PathBuf,
     /// Where nodes meet.
-    pub(super) bootstrap: PathBuf,
+    pub(crate) bootstrap: PathBuf,
 }
 
 impl Binaries {
     /// Those of the folder that `ATOLL_BINARIES` names, or those beside this program, built
     /// first if they are missing or older than their sources.
-    pub(super) fn find(keeper: &Arc<Keeper>, interrupt: &Interrupt) -> Result<Self, UpError> {
+    pub(crate) fn find(keeper: &Arc<Keeper>, interrupt: &Interrupt) -> Result<Self, UpError> {
         if let Some(folder) = std::env::var_os(VARIABLE) {
             let binaries = Self::of(Path::new(&folder));
             return binaries.found().map_err(|missing| UpError::Binaries {
@@ -45,7 +45,7 @@ impl Binaries {
     }
 
     /// The folder that they are in.
-    pub(super) fn folder(&self) -> PathBuf {
+    pub(crate) fn folder(&self) -> PathBuf {
         self.atoll.parent().unwrap_or(Path::new(".")).to_owned()
     }
 
@@ -146,7 +146,7 @@ fn newest(folder: &Path) -> Option<SystemTime> {
 }
 
 /// Names a folder with both programs, for tests of builds from elsewhere.
-pub(super) const VARIABLE: &str = "ATOLL_BINARIES";
+pub(crate) const VARIABLE: &str = "ATOLL_BINARIES";
 /// What both programs are made from.
 const PACKAGES: [&str; 3] = ["protocol", "node", "bootstrap"];
 const NO_SOURCES: [&str; 6] = ["target", "tests", "fuzz", "benches", "examples", "compare"];

@@ -56,12 +56,12 @@ pub enum UpError {
 }
 
 impl UpError {
-    pub(super) fn usage(what: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn usage(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Usage { what: what.into(), hint: hint.into() }
     }
 
     /// For `map_err`.
-    pub(super) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::File { path, source }
     }

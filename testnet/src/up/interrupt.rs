@@ -7,11 +7,11 @@ use super::error::UpError;
 
 /// Whether somebody wants this to stop. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Interrupt(Arc<AtomicBool>);
+pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
     /// Hears SIGINT, SIGTERM and SIGHUP from now on.
-    pub(super) fn listen() -> Self {
+    pub(crate) fn listen() -> Self {
         let interrupt = Self::default();
         let heard = interrupt.clone();
         // One handler can be set in a process; a second swarm in it is not interrupted by it.
@@ -28,7 +28,7 @@ impl Interrupt {
         self.check().err().unwrap_or(error)
     }
 
-    pub(super) fn check(&self) -> Result<(), UpError> {
+    pub(crate) fn check(&self) -> Result<(), UpError> {
         if self.0.load(Ordering::Relaxed) { Err(UpError::Interrupted) } else { Ok(()) }
     }
 }

@@ -20,7 +20,7 @@ use super::error::UpError;
 
 /// The way to the keeper. Dropped, it lets the keeper do its work and end.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(crate) struct Keeper {
     /// What every process of this swarm has in its environment.
     mark: String,
     pipe: Mutex<Option<ChildStdin>>,
@@ -29,7 +29,7 @@ pub(super) struct Keeper {
 
 impl Keeper {
     /// Starts the keeper, which also removes `folder` in the end.
-    pub(super) fn start(folder: Option<&Path>) -> Result<Self, UpError> {
+    pub(crate) fn start(folder: Option<&Path>) -> Result<Self, UpError> {
         let program = std::env::current_exe()?;
         let mut child = Command::new(&program)
             .arg(COMMAND)

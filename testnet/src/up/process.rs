@@ -15,7 +15,7 @@ use super::keeper::{Keeper, end_group};
 
 /// Where goes what a process prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Output {
+pub(crate) enum Output {
     /// Into its log, or to where ours goes if it has none.
     Log,
     /// To whoever takes [`Process::output`].
@@ -24,7 +24,7 @@ pub(super) enum Output {
 
 /// A process in a group of its own. Dropped, it and all it started are ended.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(crate) struct Process {
     name: String,
     child: Child,
     ended: Option<ExitStatus>,
@@ -34,7 +34,7 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts `command`, with what it says about itself in the file `log`, or shown here.
-    pub(super) fn start(
+    pub(crate) fn start(
         mut command: Command,
         name: &str,
         log: Option<&Path>,
@@ -59,12 +59,12 @@ impl Process {
     }
 
     /// What it prints, if that was asked for.
-    pub(super) fn output(&mut self) -> Option<ChildStdout> {
+    pub(crate) fn output(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
     }
 
     /// How it ended, once it has.
-    pub(super) fn ended(&mut self) -> Option<ExitStatus> {
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none()
             && let Ok(Some(status)) = self.child.try_wait()
         {
@@ -75,7 +75,7 @@ impl Process {
     }
 
     /// Waits for its end, but not for long. False if it goes on.
-    pub(super) fn wait(&mut self, patience: Duration) -> bool {
+    pub(crate) fn wait(&mut self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
         while self.ended().is_none() {
             if Instant::now() >= until {
@@ -97,7 +97,7 @@ impl Process {
     }
 
     /// Ends it and all it started, at once.
-    pub(super) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         if self.ended().is_some() {
             return;
         }
@@ -107,7 +107,7 @@ impl Process {
     }
 
     /// An error about it, with the end of its log.
-    pub(super) fn failure(&self, what: impl Into<String>) -> UpError {
+    pub(crate) fn failure(&self, what: impl Into<String>) -> UpError {
         let log = self.log.as_deref().map(tail).unwrap_or_default();
         UpError::Process { who: self.name.clone(), what: what.into(), log }
     }
@@ -120,7 +120,7 @@ impl Drop for Process {
 }
 
 /// A command without what the caller's environment says about other nodes.
-pub(super) fn command(program: &Path) -> Command {
+pub(crate) fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         let name_text = name.to_string_lossy();
@@ -132,7 +132,7 @@ pub(super) fn command(program: &Path) -> Command {
 }
 
 /// How a process ended, in words.
-pub(super) fn describe(status: ExitStatus) -> String {
+pub(crate) fn describe(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("ended with exit code {code}"),
         (None, Some(signal)) => format!("was ended by signal {signal}"),
