@@ -62,7 +62,7 @@ impl Default for Rounds {
             grace_ms_min: 250,
             grace_ms_max: 10_000,
             horizon: 64,
-            alive_ms: 12_000,
+            alive_ms: 10_000,
             forget_ms: 600_000,
             heartbeat_ms: 2000,
         }
