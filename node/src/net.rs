@@ -4,6 +4,7 @@
 //! through [`NetHandle`] and listens to [`NetEvent`]s. Nothing a peer or a link does is fatal.
 
 mod address;
+mod allowance;
 mod behaviour;
 mod book;
 mod content;
@@ -135,6 +136,7 @@ pub fn start(
         server: server.clone(),
         traffic: traffic.clone(),
         status: status.clone(),
+        max_upload: config.max_upload,
     });
     task.begin(&config)?;
     let serving = tokio::spawn(server.clone().run(incoming));

@@ -60,9 +60,13 @@ fn a_cap_on_uploads_holds_at_the_device() {
 /// The lab's run with a model whose payloads are more than the cap lets through.
 fn genesis() -> String {
     let larger = [
-        ("width = 32", "width = 192"),
+        ("width = 32", "width = 256"),
         ("layers = 1", "layers = 3"),
-        ("hidden = 64", "hidden = 384"),
+        ("hidden = 64", "hidden = 512"),
+        // Few rounds, or what nodes say about those that are late would be more than the cap.
+        ("steps = 8", "steps = 32"),
+        ("heartbeat_ms = 500", "heartbeat_ms = 4000"),
+        ("alive_ms = 4000", "alive_ms = 32000"),
     ];
     larger.into_iter().fold(GENESIS.to_owned(), |genesis, (from, to)| {
         assert!(genesis.contains(from), "{from}");

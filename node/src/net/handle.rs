@@ -48,7 +48,8 @@ impl NetHandle {
         self.message(Command::Publish(bytes));
     }
 
-    /// Sends to one peer. Lost, and counted, if too much waits.
+    /// Sends to one peer. Lost, and counted, if too much waits, or if messages take too much of a
+    /// capped line.
     pub fn send(&self, to: NodeId, bytes: Vec<u8>) {
         self.message(Command::Send { to, bytes });
     }

@@ -33,6 +33,7 @@ use self::outbox::Outbox;
 use self::peers::{Kind, Peer};
 use super::NetConfig;
 use super::address;
+use super::allowance::Allowance;
 use super::behaviour::{Behaviour, BehaviourEvent, Protocols};
 use super::book::{Book, Word};
 use super::content::fetch::{Fetcher, News};
@@ -71,6 +72,7 @@ pub(super) struct Parts {
     pub(super) server: Arc<Server>,
     pub(super) traffic: Arc<Traffic>,
     pub(super) status: Arc<Mutex<NetStatus>>,
+    pub(super) max_upload: Option<u64>,
 }
 
 /// The network's task.
@@ -96,6 +98,7 @@ pub(super) struct Task {
     book: Book,
     peers: BTreeMap<PeerId, Peer>,
     receipts: Receipts,
+    allowance: Allowance,
     penalties: Penalties,
     /// Gossip that nobody was there for yet.
     unsent: VecDeque<Vec<u8>>,
@@ -115,6 +118,7 @@ impl Task {
             server,
             traffic,
             status,
+            max_upload,
         } = parts;
         let now = Instant::now();
         let seed = swarm.local_peer_id().to_bytes();
@@ -140,6 +144,7 @@ impl Task {
             book: Book::new(u64::from_le_bytes(seed)),
             peers: BTreeMap::new(),
             receipts: Receipts::default(),
+            allowance: Allowance::new(max_upload, now),
             penalties: Penalties::default(),
             unsent: VecDeque::new(),
         }

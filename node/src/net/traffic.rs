@@ -22,7 +22,7 @@ pub struct Counters {
     pub payload_down: u64,
     /// Connections open now.
     pub connections: usize,
-    /// Messages that were not sent because too many waited.
+    /// Messages that were not sent because too many waited, or took too much of a capped line.
     pub dropped_up: u64,
     /// Messages that were not delivered because the driver was behind.
     pub dropped_down: u64,

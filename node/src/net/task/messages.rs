@@ -1,5 +1,6 @@
 //! Gossip and direct messages, in and out.
 
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use atoll_protocol::fault::Verdict;
@@ -30,7 +31,7 @@ impl Task {
             }
             Err(error) => {
                 tracing::debug!(%error, "gossip was not sent");
-                self.traffic.dropped_up.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                self.traffic.dropped_up.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
@@ -39,6 +40,10 @@ impl Task {
         let Some(peer) = peer_of(&to).filter(|_| bytes.len() <= MESSAGE_BYTES_MAX) else { return };
         let addresses = self.book.addresses(&peer).to_vec();
         if !self.peers.contains_key(&peer) && addresses.is_empty() {
+            return;
+        }
+        if !self.allowance.take(bytes.len(), Instant::now()) {
+            self.traffic.dropped_up.fetch_add(1, Ordering::Relaxed);
             return;
         }
         self.swarm.behaviour_mut().messages.send_request_with_addresses(&peer, bytes, addresses);
