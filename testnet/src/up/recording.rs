@@ -165,6 +165,18 @@ impl Recording {
         mean(last().filter(|(at, _)| newest - at <= LATELY).map(|(_, loss)| *loss))
     }
 
+    /// The swarm's loss on held-out text over something: one point for each change, because nothing
+    /// is known of what was between two measurements.
+    pub(super) fn held_out_curve(&self, of: fn(&Frame) -> f64) -> Vec<(f64, f64)> {
+        let mut curve: Vec<(f64, f64)> = Vec::new();
+        for (x, loss) in self.frames.iter().filter_map(|it| Some((of(it), it.held_out?))) {
+            if curve.last().is_none_or(|it| it.1 != loss) {
+                curve.push((x, loss));
+            }
+        }
+        curve
+    }
+
     /// What was measured first on held-out text.
     pub(super) fn held_out_first(&self) -> Option<f64> {
         let first = self.islands.iter().filter_map(|it| it.held_out.first());

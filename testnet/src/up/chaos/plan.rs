@@ -222,7 +222,7 @@ mod tests {
                 "line 4: this has no `rate`",
             ),
             ("[[event]]\ndo = \"throttle\"\nat = \"3s\"\nrate = \"1mb\"", "line 4: "),
-            ("[[event]]\ndo = \"throttle\"\nat = \"3s\"\nrate = \"1bit\"", "64kbit to 40gbit"),
+            ("[[event]]\ndo = \"throttle\"\nat = \"3s\"\nrate = \"1kbit\"", "64kbit to 40gbit"),
             ("[[event]]\ndo = \"throttle\"\nat = \"3s\"\nrate = \"1mbit/2mbit\"", "one rate"),
             ("[[event]]\ndo = \"heal\"\nat = \"3s\"\nfor = \"1s\"", "line 4: this has no `for`"),
             ("[[event]]\ndo = \"kill\"\nevery = \"0s\"", "line 3: every = \"0s\" never ends"),

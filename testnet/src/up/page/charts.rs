@@ -156,13 +156,7 @@ fn traffic(page: &Page<'_>) -> Chart {
 fn swarm(page: &Page<'_>, of: fn(&Frame) -> f64) -> Vec<Series> {
     let frames = &page.recording.frames;
     let own = frames.iter().filter_map(|it| Some((of(it), it.loss?))).collect();
-    let mut held_out: Vec<(f64, f64)> = Vec::new();
-    for (x, loss) in frames.iter().filter_map(|it| Some((of(it), it.held_out?))) {
-        // Between two measurements nothing is known, so there is no step to be drawn.
-        if held_out.last().is_none_or(|it| it.1 != loss) {
-            held_out.push((x, loss));
-        }
-    }
+    let held_out = page.recording.held_out_curve(of);
     let last = frames.last().map(of).zip(page.outcome.loss_last).into_iter().collect();
     let mut all = vec![
         Series::new("swarm, own text", OWN, Shape::Line { width: 1 }, own),

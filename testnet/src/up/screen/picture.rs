@@ -167,10 +167,9 @@ mod tests {
         let text = drawn(&recording, 80, 24);
         for words in [
             "held-out",
-            "MB sent",
-            "MB received",
+            "19.2 MB up, 11.0 MB down",
             "v12   v13",
-            "3/4",
+            "4/4",
             "merged 70% pending 20% fresh 10%",
             "v12 13",
             "island 4",

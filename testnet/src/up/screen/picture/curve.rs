@@ -18,8 +18,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, recording: &Recording) {
         points.filter_map(|it| Some((it.at, it.islands.get(index)?.loss?))).collect()
     });
     let own: Vec<Vec<(f64, f64)>> = own.collect();
-    let held_out: Vec<(f64, f64)> =
-        recording.frames.iter().filter_map(|it| Some((it.at, it.held_out?))).collect();
+    let held_out = recording.held_out_curve(|it| it.at);
     let losses = own.iter().chain([&held_out]).flatten().map(|(_, loss)| *loss);
     let (low, high) =
         losses.fold((f64::MAX, 0.0_f64), |(low, high), it| (low.min(it), high.max(it)));

@@ -28,7 +28,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, recording: &Recording) {
         Row::new(cells)
     });
     let titles: Vec<&str> = columns.iter().map(|it| it.title).collect();
-    let widths: Vec<Constraint> = columns.iter().map(|it| Constraint::Length(it.width)).collect();
+    let widths: Vec<Constraint> = columns.iter().map(|it| it.constraint()).collect();
     let header =
         Row::new(titles).style(Style::new().fg(Color::DarkGray).add_modifier(Modifier::BOLD));
     let table = Table::new(rows, widths).header(header).column_spacing(1).block(block("islands"));
@@ -54,6 +54,13 @@ struct Column {
     /// Only shown where there is room.
     wide: bool,
     cell: fn(&Seen, &Status) -> Cell<'static>,
+}
+
+impl Column {
+    /// The last one takes what is left.
+    fn constraint(&self) -> Constraint {
+        if self.title == VERSIONS { Constraint::Fill(1) } else { Constraint::Length(self.width) }
+    }
 }
 
 const fn column(
@@ -105,8 +112,9 @@ const COLUMNS: [Column; 13] = [
     column("behind", 6, true, |_, it| Cell::from(it.gauges.staleness.to_string())),
     column("sent", 7, false, |seen, _| Cell::from(units::bytes(seen.bytes_up()))),
     column("received", 8, false, |seen, _| Cell::from(units::bytes(seen.bytes_down()))),
-    column("versions", 20, false, |_, it| Cell::from(versions(it))),
+    column(VERSIONS, 0, false, |_, it| Cell::from(versions(it))),
 ];
+const VERSIONS: &str = "versions";
 const DOTS_MAX: usize = 6;
 /// Columns of a terminal that has room for all of it.
 const WIDE: u16 = 110;

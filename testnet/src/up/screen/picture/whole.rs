@@ -26,7 +26,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, recording: &Recording) {
         row("held-out", loss),
         row("trained", format!("{tokens} tokens, {speed}/s")),
         row("training", format!("{:.1} % of the time", recording.training_share() * 100.0)),
-        row("bytes", format!("{up} sent, {down} received")),
+        row("bytes", format!("{up} up, {down} down")),
     ];
     lines.extend(agreement(recording));
     lines.extend(fates(recording, area.width.saturating_sub(4)));
