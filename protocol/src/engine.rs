@@ -33,7 +33,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::contribution::Header;
 use crate::crypto::{Key, Verified};
 use crate::fetch::Fetcher;
-use crate::frontier::{FrontierEntry, Standing};
+use crate::frontier::Standing;
 use crate::genesis::Genesis;
 use crate::id::{ContentId, FragmentId, NodeId, RoundId, RunId, Trail, Version};
 use crate::ledger::Ledger;
@@ -174,9 +174,6 @@ pub struct Engine {
     started: Time,
     now: Time,
     heartbeat_at: Time,
-    /// What the last frontier said, and how many heartbeats have said the same.
-    said: (Standing, Vec<FrontierEntry>),
-    unchanged: usize,
     sequence: u64,
     /// The first fragment of the next frontier.
     page: usize,

@@ -143,13 +143,12 @@ impl Engine {
 
     /// Once in a while: say where we stand, look at where the others stand.
     pub(super) fn heartbeat(&mut self) {
-        let pages = self.frontiers();
-        let span = self.next_beat(pages.len());
-        let jitter = Span(self.rng.below(span.0 / 5 + 1));
-        self.heartbeat_at = self.now.after(span).after(jitter);
+        let jitter = Span(self.rng.below(self.heartbeat_span().0 / 5 + 1));
+        self.heartbeat_at = self.now.after(self.heartbeat_span()).after(jitter);
         if self.leaving {
             return;
         }
+        let pages = self.frontiers();
         let page = self.page % pages.len().max(1);
         self.page = page + 1;
         if let Some(bytes) = pages.into_iter().nth(page) {
@@ -160,20 +159,6 @@ impl Engine {
         self.look_for_divergence();
         self.report_receipts();
         self.wake_all();
-    }
-
-    /// How long until the next heartbeat: while nothing changes, peers need only hear often
-    /// enough that we are alive.
-    fn next_beat(&mut self, pages: usize) -> Span {
-        let says = (self.standing, self.entries());
-        self.unchanged = if self.said == says { self.unchanged + 1 } else { 0 };
-        self.said = says;
-        let idle = Span(self.config.genesis.rounds.alive_ms / 3);
-        if self.unchanged >= pages {
-            idle.max(self.heartbeat_span())
-        } else {
-            self.heartbeat_span()
-        }
     }
 
     /// Brings the next frontier forward: something changed that peers wait for.
@@ -225,13 +210,10 @@ impl Engine {
         self.courses.iter_mut().for_each(|course| course.awake = true);
     }
 
-    fn entries(&self) -> Vec<FrontierEntry> {
-        self.courses.iter().map(super::course::Course::frontier_entry).collect()
-    }
-
     /// Our frontier, in as many messages as it takes.
     fn frontiers(&mut self) -> Vec<Vec<u8>> {
-        let entries = self.entries();
+        let entries: Vec<FrontierEntry> =
+            self.courses.iter().map(super::course::Course::frontier_entry).collect();
         let roster = self.roster_digest();
         let step_ms = u32::try_from(self.step.mean().0).unwrap_or(u32::MAX);
         let standing = if self.planted(crate::planted::Bug::DonorNotCaughtUp) {

@@ -67,8 +67,6 @@ impl Engine {
             started: now,
             now,
             heartbeat_at: now.after(first),
-            said: (Standing::Joining, Vec::new()),
-            unchanged: 0,
             sequence: 0,
             page: 0,
             turn: 0,
