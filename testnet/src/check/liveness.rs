@@ -30,6 +30,8 @@ pub struct Liveness {
     versions: BTreeMap<(NodeIndex, FragmentId), Version>,
     closed: BTreeMap<(NodeIndex, FragmentId), Version>,
     contributed: BTreeSet<NodeIndex>,
+    /// The newest round that each node ever signed for.
+    signed: BTreeMap<(NodeIndex, FragmentId), Version>,
     /// Authors that somebody else folded after the heal.
     merged: BTreeSet<NodeId>,
     refused: BTreeSet<NodeId>,
@@ -59,6 +61,7 @@ impl Liveness {
             versions: BTreeMap::new(),
             closed: BTreeMap::new(),
             contributed: BTreeSet::new(),
+            signed: BTreeMap::new(),
             merged: BTreeSet::new(),
             refused: BTreeSet::new(),
             invited: BTreeMap::new(),
@@ -137,8 +140,12 @@ impl Liveness {
             Output::Report(Report::Closed { round, .. }) if self.healed => {
                 *self.closed.entry((node, round.fragment)).or_default() += 1;
             }
-            Output::Report(Report::Contributed { .. }) if self.healed => {
-                self.contributed.insert(node);
+            Output::Report(Report::Contributed { round, .. }) => {
+                let newest = self.signed.entry((node, round.fragment)).or_default();
+                *newest = round.number.max(*newest);
+                if self.healed {
+                    self.contributed.insert(node);
+                }
             }
             Output::Materialise { cuts, .. } if self.healed => {
                 let own = world.node_id(node);
@@ -194,7 +201,8 @@ impl Liveness {
         let alone = nodes.len() < 2;
         for node in nodes {
             let id = world.node_id(node);
-            if !world.trains(node) || shares_key(world, node) || !self.is_eligible(world, node) {
+            let may = self.is_eligible(world, node) && self.may_sign(world, node);
+            if !world.trains(node) || shares_key(world, node) || !may {
                 continue;
             }
             self.checks += 1;
@@ -206,6 +214,15 @@ impl Liveness {
             }
         }
         Ok(())
+    }
+
+    /// Whether a node may sign for a round that is open: one whose history lost has signed for
+    /// rounds that the surviving history comes to only later, and never signs for them again.
+    fn may_sign(&self, world: &dyn World, node: NodeIndex) -> bool {
+        fragments(world).any(|fragment| {
+            let signed = self.signed.get(&(node, fragment)).copied().unwrap_or(0);
+            world.status(node, fragment).is_some_and(|status| status.version >= signed)
+        })
     }
 
     fn is_eligible(&self, world: &dyn World, node: NodeIndex) -> bool {
