@@ -40,8 +40,8 @@ use super::content::fetch::{Fetcher, News};
 use super::content::serve::Server;
 use super::error::NetError;
 use super::event::{NetEvent, Notice};
-use super::gossip::{Receipts, UNHEARD};
-use super::identity::{node_of, peer_of};
+use super::gossip::Receipts;
+use super::identity::peer_of;
 use super::inbox::{Command, Inbox, Order};
 use super::penalty::{BLOCK_TIME, ENOUGH, Penalties};
 use super::status::{NetStatus, PeerStatus};
@@ -247,7 +247,6 @@ impl Task {
         for peer in self.penalties.released(now) {
             self.swarm.behaviour_mut().unblock(peer);
         }
-        self.block_unheard(now);
         self.close_spare(now);
         self.reopen(now);
         let alone = self.up.borrow().is_empty();
@@ -291,32 +290,13 @@ impl Task {
         let now = Instant::now();
         let points = self.penalties.add(peer, points, now);
         self.swarm.behaviour_mut().gossip.set_application_score(&peer, -points);
-        if points >= ENOUGH {
-            self.block(peer, node, now);
-        }
-    }
-
-    fn block(&mut self, peer: PeerId, node: NodeId, now: Instant) {
-        if self.penalties.blocks(&peer) {
-            return;
-        }
-        self.outbox.tell(Notice::Blocked { node, time: BLOCK_TIME });
-        if let Some(other) = self.penalties.block(peer, now) {
-            self.swarm.behaviour_mut().unblock(other);
-        }
-        self.swarm.behaviour_mut().block(peer);
-        self.book.avoid(&peer, now);
-    }
-
-    /// Breaks with those whom gossip hears no more: bad messages weigh more there than points.
-    fn block_unheard(&mut self, now: Instant) {
-        let gossip = &self.swarm.behaviour().gossip;
-        let unheard = |peer: &&PeerId| gossip.peer_score(peer).is_some_and(|it| it <= UNHEARD);
-        let unheard: Vec<PeerId> = self.peers.keys().filter(unheard).copied().collect();
-        for peer in unheard {
-            if let Some(node) = node_of(&peer) {
-                self.block(peer, node, now);
+        if points >= ENOUGH && !self.penalties.blocks(&peer) {
+            self.outbox.tell(Notice::Blocked { node, time: BLOCK_TIME });
+            if let Some(other) = self.penalties.block(peer, now) {
+                self.swarm.behaviour_mut().unblock(other);
             }
+            self.swarm.behaviour_mut().block(peer);
+            self.book.avoid(&peer, now);
         }
     }
 
