@@ -11,6 +11,7 @@
 //! the node only once the record is durable.
 
 mod admit;
+mod calm;
 mod catch_up;
 mod course;
 mod gossip;
@@ -47,6 +48,7 @@ use crate::roster::Roster;
 use crate::round::grace::Smoothed;
 use crate::time::{Span, Time};
 
+use calm::Said;
 use course::Course;
 use outbox::Outbox;
 
@@ -174,6 +176,7 @@ pub struct Engine {
     started: Time,
     now: Time,
     heartbeat_at: Time,
+    said: Said,
     sequence: u64,
     /// The first fragment of the next frontier.
     page: usize,

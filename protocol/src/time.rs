@@ -35,6 +35,12 @@ impl Span {
         Self(seconds * 1000)
     }
 
+    /// So many percent of this span.
+    #[must_use]
+    pub fn share(self, percent: u64) -> Self {
+        Self(self.0.saturating_mul(percent) / 100)
+    }
+
     /// This span times a whole number.
     #[must_use]
     pub fn times(self, factor: u64) -> Self {

@@ -33,6 +33,28 @@ fn islands_close_rounds_and_hold_the_same_bits() {
 }
 
 #[test]
+fn a_swarm_at_rest_says_little_and_stays_together() {
+    let mut room = Room::new(genesis(), 4);
+    room.run(20_000);
+    room.idle = true;
+    room.run(20_000);
+    let before = room.messages;
+    room.run(80_000);
+    let said = room.messages - before;
+    // Of eight seconds in which silence is death, three and more pass in silence; each node then
+    // says where it stands, and compares two fragments with somebody.
+    assert!(said <= 4 * 3 * 80_000 / 3_200, "{said} messages");
+    for node in &room.nodes {
+        assert_eq!(node.engine.standing(), Standing::CaughtUp);
+        assert_eq!(node.engine.peer_views().iter().filter(|peer| peer.alive).count(), 3);
+    }
+    let version = room.digests(0)[0].0;
+    room.idle = false;
+    room.run(5_000);
+    assert!(room.digests(0)[0].0 > version + 1, "rounds go on at once");
+}
+
+#[test]
 fn a_restarted_node_goes_on_where_it_stopped() {
     let mut room = Room::new(genesis(), 4);
     room.run(10_000);

@@ -118,11 +118,12 @@ impl Protocols {
     /// The names of a run.
     pub(super) fn of(run: RunId) -> Self {
         let hex = run.to_hex();
+        let run = &hex[..16];
         let name = |what: &str| {
-            let name = format!("/atoll/{}/{what}/1", &hex[..16]);
+            let name = format!("/atoll/{run}/{what}/1");
             StreamProtocol::try_from_owned(name).expect("it begins with a slash")
         };
-        Self { message: name("message"), content: name("content"), topic: IdentTopic::new(hex) }
+        Self { message: name("message"), content: name("content"), topic: IdentTopic::new(run) }
     }
 }
 

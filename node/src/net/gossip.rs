@@ -24,14 +24,14 @@ pub(super) fn gossip(topic: &IdentTopic) -> Result<Behaviour, NetError> {
         .heartbeat_initial_delay(Duration::from_secs(1))
         .heartbeat_interval(HEARTBEAT)
         .history_length(HISTORY)
-        // A node sends its own messages to everybody; so relaying can be sparse, and what it
-        // misses is told to two more peers now and then.
+        // A node sends its own messages to everybody; so relaying is for those out of its reach
+        // and can be sparse, and what it misses is told to two more peers now and then.
         .flood_publish(true)
         .gossip_lazy(2)
         .gossip_factor(0.0)
         .idontwant_message_size_threshold(IDONTWANT_BYTES)
-        .mesh_n_low(2)
-        .mesh_n(3)
+        .mesh_n_low(1)
+        .mesh_n(2)
         // Where one is between all others, it passes on to some more.
         .mesh_n_high(6)
         .mesh_outbound_min(1)

@@ -148,17 +148,25 @@ impl Engine {
         if self.leaving {
             return;
         }
+        if !self.may_be_quiet(self.courses.len().div_ceil(FRONTIER_ENTRIES_MAX)) {
+            self.speak();
+        }
+        self.try_catch_up();
+        self.look_for_divergence();
+        self.report_receipts();
+        self.wake_all();
+    }
+
+    /// Tells everybody where we stand, a page at a time, and somebody what our ledger has.
+    fn speak(&mut self) {
         let pages = self.frontiers();
         let page = self.page % pages.len().max(1);
         self.page = page + 1;
         if let Some(bytes) = pages.into_iter().nth(page) {
             self.outbox.push(Output::Publish(bytes));
+            self.note_said();
         }
-        self.try_catch_up();
         self.summarise_in_turn();
-        self.look_for_divergence();
-        self.report_receipts();
-        self.wake_all();
     }
 
     /// Brings the next frontier forward: something changed that peers wait for.

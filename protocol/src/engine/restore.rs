@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::chain::Chain;
 use crate::contribution::{Admitted, Header, PayloadProof};
 use crate::crypto::Signed;
+use crate::engine::calm::Said;
 use crate::engine::course::{Course, Own};
 use crate::engine::outbox::Outbox;
 use crate::engine::{Engine, EngineConfig, Record};
@@ -67,6 +68,7 @@ impl Engine {
             started: now,
             now,
             heartbeat_at: now.after(first),
+            said: Said::default(),
             sequence: 0,
             page: 0,
             turn: 0,

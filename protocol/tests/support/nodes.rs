@@ -42,6 +42,10 @@ pub(crate) struct Room {
     pub(crate) cut: Vec<(usize, usize)>,
     /// How long a node's fetches of large contents take.
     pub(crate) thin: Option<(usize, u64)>,
+    /// Whether islands stand still.
+    pub(crate) idle: bool,
+    /// Messages published and sent so far.
+    pub(crate) messages: usize,
     queue: VecDeque<(usize, Input)>,
     late: Vec<(Time, usize, Input)>,
 }
@@ -76,6 +80,8 @@ impl Room {
             nodes: Vec::new(),
             cut: Vec::new(),
             thin: None,
+            idle: false,
+            messages: 0,
             queue: VecDeque::new(),
             late: Vec::new(),
         };
@@ -114,7 +120,7 @@ impl Room {
                     self.nodes[index].engine.handle_timeout(self.now);
                     self.execute(index);
                 }
-                if (self.now.0 / 10 + index as u64).is_multiple_of(10) {
+                if !self.idle && (self.now.0 / 10 + index as u64).is_multiple_of(10) {
                     self.input(index, Input::Stepped { tokens: 32, step_ms: 100 });
                 }
             }
@@ -219,6 +225,8 @@ impl Room {
 
     fn execute_one(&mut self, index: usize, output: Output) {
         let me = self.nodes[index].engine.node();
+        self.messages +=
+            usize::from(matches!(output, Output::Publish(_) | Output::Send { .. }));
         match output {
             Output::Persist(record) => self.nodes[index].records.push(record),
             Output::Publish(bytes) => {
