@@ -19,6 +19,7 @@ mod message;
 mod nat;
 mod observed;
 mod penalty;
+mod relay;
 mod status;
 mod task;
 mod traffic;

@@ -103,8 +103,9 @@ fn scores(topic: &IdentTopic) -> PeerScoreParams {
         // Nodes are quiet for long, so nobody owes a rate of messages.
         mesh_message_deliveries_weight: 0.0,
         mesh_failure_penalty_weight: 0.0,
-        invalid_message_deliveries_weight: -5.0,
-        invalid_message_deliveries_decay: 0.97,
+        // The engine has points for bad messages, and knows whose they are. Here a refused message
+        // counts against all who pass it on: they may have known less, or heard less of a flood.
+        invalid_message_deliveries_weight: 0.0,
         ..TopicScoreParams::default()
     };
     PeerScoreParams {
@@ -118,18 +119,18 @@ fn scores(topic: &IdentTopic) -> PeerScoreParams {
     }
 }
 
+/// What gossipsub counts, a slow line or a late answer, may choose whom messages are passed on to.
+/// It never decides who is heard: whoever has too many points is not even connected.
 fn thresholds() -> PeerScoreThresholds {
     PeerScoreThresholds {
         gossip_threshold: -20.0,
-        publish_threshold: -50.0,
-        graylist_threshold: UNHEARD,
+        publish_threshold: f64::NEG_INFINITY,
+        graylist_threshold: f64::NEG_INFINITY,
         accept_px_threshold: 1000.0,
         opportunistic_graft_threshold: 0.5,
     }
 }
 
-/// The score below which nothing of a peer is heard.
-pub(super) const UNHEARD: f64 = -80.0;
 /// What gossipsub puts around a message: the topic's name and a few tags.
 const OVERHEAD: usize = 128;
 /// Bytes of a message's id: no two will ever be the same, and ids travel too.

@@ -80,9 +80,8 @@ impl Penalties {
     }
 }
 
-/// Points at which a peer is blocked: a hundred, less what fades while they come together. Gossip
-/// hears nobody with fewer, who would otherwise stay connected and unheard.
-pub(super) const ENOUGH: f64 = -super::gossip::UNHEARD;
+/// Points at which a peer is blocked: a hundred, less what fades while they come together.
+pub(super) const ENOUGH: f64 = 80.0;
 /// For how long.
 pub(super) const BLOCK_TIME: Duration = Duration::from_secs(3600);
 /// Time in which points become half as many.

@@ -44,6 +44,7 @@ use super::gossip::Receipts;
 use super::identity::peer_of;
 use super::inbox::{Command, Inbox, Order};
 use super::penalty::{BLOCK_TIME, ENOUGH, Penalties};
+use super::relay::Relay;
 use super::status::{NetStatus, PeerStatus};
 use super::traffic::Traffic;
 
@@ -99,6 +100,7 @@ pub(super) struct Task {
     peers: BTreeMap<PeerId, Peer>,
     receipts: Receipts,
     allowance: Allowance,
+    relay: Relay,
     penalties: Penalties,
     /// Gossip that nobody was there for yet.
     unsent: VecDeque<Vec<u8>>,
@@ -145,6 +147,7 @@ impl Task {
             peers: BTreeMap::new(),
             receipts: Receipts::default(),
             allowance: Allowance::new(max_upload, now),
+            relay: Relay::new(now),
             penalties: Penalties::default(),
             unsent: VecDeque::new(),
         }
@@ -259,6 +262,7 @@ impl Task {
         }
         if now >= self.status_due {
             self.status_due = now + STATUS_INTERVAL;
+            self.fade(now);
             self.picture(now);
         }
     }
@@ -297,6 +301,14 @@ impl Task {
             }
             self.swarm.behaviour_mut().block(peer);
             self.book.avoid(&peer, now);
+        }
+    }
+
+    /// Lets points fade in gossip's books as they do in ours.
+    fn fade(&mut self, now: Instant) {
+        for peer in self.peers.keys() {
+            let points = self.penalties.of(peer, now);
+            self.swarm.behaviour_mut().gossip.set_application_score(peer, -points);
         }
     }
 

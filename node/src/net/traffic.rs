@@ -22,7 +22,8 @@ pub struct Counters {
     pub payload_down: u64,
     /// Connections open now.
     pub connections: usize,
-    /// Messages that were not sent because too many waited, or took too much of a capped line.
+    /// Messages that were not sent because too many waited, or took too much of a capped line, and
+    /// those of others that were too many to be passed on.
     pub dropped_up: u64,
     /// Messages that were not delivered because the driver was behind.
     pub dropped_down: u64,

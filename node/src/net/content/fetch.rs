@@ -66,7 +66,7 @@ impl Fetcher {
         let mut received = 0;
         let outcome = match self.try_fetch(&order, &mut received).await {
             Ok(()) => FetchOutcome::Stored,
-            Err(End::NotFound) => FetchOutcome::NotFound,
+            Err(End::NotFound | End::TooLong) => FetchOutcome::NotFound,
             Err(End::Wrong) => FetchOutcome::Wrong,
             Err(End::Lost) => FetchOutcome::Unreachable,
             Err(End::Disk(error)) => {

@@ -26,6 +26,8 @@ pub(super) enum End {
     NotFound,
     /// It is gone, too slow or too busy.
     Lost,
+    /// What it has is longer than was said: a lie of whoever said so, not of who has it.
+    TooLong,
     /// It sent something else.
     Wrong,
     /// Our own disk failed.
@@ -62,9 +64,10 @@ impl Holder<'_> {
     ) -> Result<Outline, End> {
         let most = Outline::wire_bytes(bytes_max).unwrap_or_default();
         let bytes = self.ask(Request::Outline(content), most).await?;
-        Outline::from_bytes(&bytes, bytes_max)
+        let outline = Outline::from_bytes(&bytes, u64::MAX)
             .filter(|outline| outline.verify(&content))
-            .ok_or(End::Wrong)
+            .ok_or(End::Wrong)?;
+        if outline.bytes() > bytes_max { Err(End::TooLong) } else { Ok(outline) }
     }
 
     /// Asks for something of at most `most` bytes.
@@ -74,7 +77,7 @@ impl Holder<'_> {
         asked.map_err(|_| End::Lost)?.map_err(|_| End::Lost)?;
         let bytes = answer(&mut self.stream, patience).await?;
         let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes as u64 <= most);
-        let mut into = vec![0; bytes.ok_or(End::Wrong)?];
+        let mut into = vec![0; bytes.ok_or(End::TooLong)?];
         fill(&mut self.stream, &mut into, patience, |_| {}).await?;
         Ok(into)
     }

@@ -50,7 +50,11 @@ impl Task {
     }
 
     pub(super) fn judge(&mut self, receipt: u64, verdict: Verdict) {
-        if let Some((message, from)) = self.receipts.close(receipt) {
+        let Some((message, from)) = self.receipts.close(receipt) else { return };
+        if verdict == Verdict::Accept && !self.relay.take(Instant::now()) {
+            self.traffic.dropped_up.fetch_add(1, Ordering::Relaxed);
+            self.report(&message, &from, MessageAcceptance::Ignore);
+        } else {
             self.report(&message, &from, acceptance(verdict));
         }
     }

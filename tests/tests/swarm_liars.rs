@@ -1,0 +1,156 @@
+//! Liars over the real network, one for each attack of the simulator's list: honest nodes go on,
+//! agree, stay small, stay together, and break with whoever can be found out.
+//!
+//! What a peer's content stream can do wrong is tested in `node/tests/net/liar.rs`: the server
+//! that these liars use checks what it sends.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test's own support fails like a test")]
+
+#[path = "support/lab.rs"]
+mod lab;
+#[path = "support/liar.rs"]
+mod liar;
+
+use std::fs;
+use std::time::Duration;
+
+use atoll_protocol::genesis::Genesis;
+use atoll_protocol::id::NodeId;
+use atoll_protocol::limits::{GOSSIP_BYTES_MAX, PEER_BURST, PEER_MESSAGES_PER_SECOND};
+use atoll_testnet::sim::byzantine::Attack;
+use lab::{Bootstrap, Fates, GENESIS, Lab, Node, Swarm, wait_for};
+use liar::{Liar, Prey};
+
+#[test]
+fn liars_harm_nobody() {
+    let Some(lab) = Lab::new("liars") else { return };
+    let meeting = Bootstrap::start(&lab.host("meeting"));
+    let nodes = start(&lab, &meeting);
+    let swarm = Swarm(nodes.iter().collect());
+    let statuses = swarm.wait_until("caught up with three peers", LONG, |status| {
+        status.is_caught_up() && status.alive() >= 3
+    });
+    swarm.wait_for_rounds(3, LONG);
+    let prey = Prey {
+        genesis: Genesis::from_toml(GENESIS).unwrap(),
+        bootstrap: meeting.addresses().to_vec(),
+        honest: statuses.iter().map(|status| node_id(status.text("/node"))).collect(),
+    };
+    let before: Vec<u64> = nodes.iter().map(resident_bytes).collect();
+
+    for wave in Attack::ALL.chunks(WAVE) {
+        let liar = |attack: &Attack| {
+            let host = lab.host(&format!("liar{}", *attack as u8));
+            Liar::start(&host, *attack, &prey)
+        };
+        let liars: Vec<Liar> = wave.iter().map(liar).collect();
+        for liar in &liars {
+            wait_for(&format!("an end of {}", liar.attack.name()), LONG, || {
+                ends(liar, &nodes).map_err(|why| format!("{why}: {:?}", liar.encounter()))
+            });
+            eprintln!("{}: {:?}", liar.attack.name(), liar.encounter());
+        }
+        swarm.wait_for_rounds(1, LONG);
+        for (node, before) in nodes.iter().zip(&before) {
+            let grown = resident_bytes(node).saturating_sub(*before);
+            eprintln!("{} has {} KiB and {} KiB more", node.name(), before >> 10, grown >> 10);
+            assert!(grown < GROWTH_MAX, "{} grew by {grown} bytes", node.name());
+        }
+    }
+
+    for node in &nodes {
+        for honest in &prey.honest {
+            assert_eq!(points(node, honest), 0, "{} holds against {honest}", node.name());
+        }
+    }
+    swarm.wait_until("heard by all", LONG, |status| status.alive() >= 3);
+    for status in swarm.quiesce_and_agree(LONG) {
+        assert!(status.fates().iter().all(Fates::add_up), "{status}");
+    }
+}
+
+fn start(lab: &Lab, meeting: &Bootstrap) -> Vec<Node> {
+    let mut nodes: Vec<Node> = ["a", "b", "c", "d"]
+        .iter()
+        .map(|name| Node::new(&lab.host(name), &["--mdns", "false"]))
+        .collect();
+    let ticket = nodes[0].make_run(GENESIS, meeting.addresses());
+    nodes[0].start();
+    for node in &mut nodes[1..] {
+        node.join(&ticket);
+    }
+    nodes
+}
+
+/// Whether a liar has lied enough: all have broken with it, or nobody has to.
+fn ends(liar: &Liar, nodes: &[Node]) -> Result<(), String> {
+    let encounter = liar.encounter();
+    let enough = encounter.said >= WORDS && encounter.met.len() == nodes.len();
+    if enough && !is_found_out(liar.attack) {
+        return Ok(());
+    }
+    for node in nodes {
+        if points(node, &liar.node) < POINTS || is_connected(node, &liar.node) {
+            return Err(format!("{} has not broken with it", node.name()));
+        }
+    }
+    if encounter.up.is_empty() { Ok(()) } else { Err("it has not noticed".to_owned()) }
+}
+
+/// Whether an attack proves itself to whoever it is tried on. The others are made harmless by
+/// caps, clips and votes, or are no lie in a run that is open to all.
+fn is_found_out(attack: Attack) -> bool {
+    matches!(
+        attack,
+        Attack::BadSignature
+            | Attack::OtherRun
+            | Attack::Equivocation
+            | Attack::NotFinite
+            | Attack::WrongLength
+            | Attack::Bomb
+            | Attack::Flood
+            | Attack::Garbage
+            | Attack::FalseHistory
+            | Attack::BadEvidence
+    )
+}
+
+/// Points that a node ever gave to another.
+fn points(node: &Node, other: &NodeId) -> u64 {
+    let hex = other.to_hex();
+    let faults = node.events().into_iter().filter(|it| it["event"] == "fault" && it["node"] == hex);
+    faults.map(|fault| fault["penalty"].as_u64().unwrap()).sum()
+}
+
+/// Whether a node is connected to another, as it says itself.
+fn is_connected(node: &Node, other: &NodeId) -> bool {
+    let hex = other.to_hex();
+    let events = node.events().into_iter().filter(|it| it["node"] == hex);
+    let last = events.filter(|it| it["event"] == "peer_up" || it["event"] == "peer_down").last();
+    last.is_some_and(|it| it["event"] == "peer_up")
+}
+
+fn node_id(hex: &str) -> NodeId {
+    let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+    NodeId(std::array::from_fn(|index| byte(index * 2)))
+}
+
+fn resident_bytes(node: &Node) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", node.process().id())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kib * 1024
+}
+
+/// Liars at once: four honest nodes are most of seven, so no round waits for a liar.
+const WAVE: usize = 3;
+/// Messages of a liar that nobody can find out, over a few rounds.
+const WORDS: u64 = 20;
+/// What it takes to be broken with.
+const POINTS: u64 = 80;
+/// What must happen happens within this time even on a machine that is busy.
+const LONG: Duration = Duration::from_secs(60);
+/// What liars may cost a node: all that a peer may say in the half minute for which gossip keeps
+/// messages, each as long as it may be; and as much again for copies, ids and the node itself.
+const GROWTH_MAX: u64 = 2 * (PEER_BURST + 30 * PEER_MESSAGES_PER_SECOND) * GOSSIP_BYTES_MAX as u64;
