@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use atoll_node::island::Island;
-use atoll_node::island::cpu::optimiser::settings::Settings;
 use atoll_node::island::data::{Dataset, Source, Tokenizer};
 use atoll_node::island::device::Device;
 use atoll_node::island::exchange::Exchange;
@@ -81,12 +80,7 @@ fn island(genesis: &Genesis) -> Learner {
     let source = Source::Generated { seed: 0 };
     let dataset = Dataset::open(&source, Tokenizer::byte(), 256, Path::new("unused"), &mut |_| {})
         .expect("the generated corpus needs no file");
-    let choices = Choices {
-        device: Device::cpu(),
-        threads: 2,
-        optimiser: Settings::default(),
-        accumulate: 1,
-    };
+    let choices = Choices { device: Device::cpu(), threads: 2, accumulate: 1 };
     let parameters = Layout::new(genesis).initial(genesis);
     Learner::new(genesis, &NodeId([1; 32]), &Arc::new(dataset), &choices, parameters)
         .expect("a preset fits")

@@ -5,6 +5,7 @@ pub(crate) mod swarm;
 use std::path::PathBuf;
 
 use atoll_node::island::device::DeviceChoice;
+use atoll_protocol::genesis::InnerOptimiser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use swarm::{
@@ -147,7 +148,7 @@ pub(crate) struct TrainOptions {
     #[arg(long, hide = true, requires = "genesis")]
     pub(crate) rate_tokens: Option<u64>,
     /// The inner optimiser.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "genesis")]
     pub(crate) optimiser: Option<OptimiserChoice>,
     /// Seed of the initial parameters and the order of the data.
     #[arg(long, default_value_t = 0)]
@@ -164,6 +165,15 @@ pub(crate) enum OptimiserChoice {
     Adamw,
     /// Muon for matrices, AdamW for the rest.
     Muon,
+}
+
+impl From<OptimiserChoice> for InnerOptimiser {
+    fn from(choice: OptimiserChoice) -> Self {
+        match choice {
+            OptimiserChoice::Adamw => Self::AdamW,
+            OptimiserChoice::Muon => Self::muon(),
+        }
+    }
 }
 
 #[derive(Args, Debug)]

@@ -95,6 +95,17 @@ pub enum IslandError {
     /// The device failed or has not enough memory.
     #[error("{0}")]
     Device(String),
+    /// The device does not have the optimiser that the genesis names.
+    #[error(
+        "the run trains with {optimiser}, which {device} does not have\n\
+         hint: train with --device cpu, or make a run whose genesis says inner.optimiser = \"adamw\""
+    )]
+    Optimiser {
+        /// Which one.
+        optimiser: &'static str,
+        /// Which device.
+        device: String,
+    },
     /// The CPU cannot train this model.
     #[error(transparent)]
     Cpu(#[from] cpu::error::CpuError),

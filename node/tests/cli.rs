@@ -79,6 +79,7 @@ fn a_good_genesis_is_described() {
     assert!(text.contains(&format!("tensors     {}\n", genesis.tensors.len())), "{text}");
     assert!(text.contains(&format!("({} bytes)", 4 * genesis.fragment_map().elements())));
     assert!(text.contains("fragments   4,"), "{text}");
+    assert!(text.contains("inner       adamw, learning rate up to 0.001\n"), "{text}");
 }
 
 #[test]

@@ -53,6 +53,30 @@ fn stopping_and_resuming_gives_the_same_checkpoint() {
 }
 
 #[test]
+fn the_optimiser_stands_in_the_genesis() {
+    let home = tempfile::tempdir().unwrap();
+    let train = |dir: &str, arguments: &[&str]| {
+        let line = ["train", "--threads", "1", "--steps", "4", "--dir", dir];
+        run(&home, &[&line, arguments].concat())
+    };
+    let read = |file: &str| std::fs::read(home.path().join(file)).unwrap();
+    let muon = train("muon", &["--optimiser", "muon"]);
+    assert!(muon.status.success(), "{}", stderr(&muon));
+    let genesis = String::from_utf8(read("muon/genesis.toml")).unwrap();
+    assert!(genesis.contains("optimiser = \"muon\"\nmomentum = 0.95\n"), "{genesis}");
+    // The genesis alone says how to train.
+    let same = train("same", &["--genesis", "muon/genesis.toml"]);
+    assert!(same.status.success(), "{}", stderr(&same));
+    let model = "checkpoint/model.safetensors";
+    assert!(read(&format!("same/{model}")) == read(&format!("muon/{model}")));
+    let both = train("both", &["--genesis", "muon/genesis.toml", "--optimiser", "adamw"]);
+    refused(&both, "--optimiser");
+    let new = run(&home, &["new", "reef", "--optimiser", "muon", "--home", "home"]);
+    assert!(new.status.success(), "{}", stderr(&new));
+    assert!(stderr(&new).contains("\ninner   muon, learning rate up to 0.005\n"));
+}
+
+#[test]
 fn a_tokenizer_stays_with_its_island() {
     let home = tempfile::tempdir().unwrap();
     words(&home, "words");

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use atoll_node::island::cpu::Llama;
-use atoll_node::island::cpu::optimiser::settings::{Method, Settings};
 use atoll_node::island::data::{Dataset, Source, Tokenizer};
 use atoll_node::island::device::{Batch, Device, DeviceModel};
 use atoll_node::island::exchange::Exchange;
@@ -14,13 +13,17 @@ use atoll_node::island::layout::Layout;
 use atoll_node::island::learner::{Choices, Learner};
 use atoll_node::island::shape::Shape;
 use atoll_node::island::{Island, IslandError};
-use atoll_protocol::genesis::{Genesis, Model};
+use atoll_protocol::genesis::{Genesis, InnerOptimiser, Model, TensorKind};
 use atoll_protocol::id::{FragmentId, NodeId};
 use atoll_protocol::pool::Inline;
 
 const RATE: f32 = 1e-3;
 
 fn tiny(tied: bool) -> Genesis {
+    tiny_with(InnerOptimiser::AdamW, tied)
+}
+
+fn tiny_with(optimiser: InnerOptimiser, tied: bool) -> Genesis {
     let model = Model::Llama {
         vocab: 256,
         width: 32,
@@ -35,21 +38,20 @@ fn tiny(tied: bool) -> Genesis {
     };
     let mut genesis = Genesis::new("tiny", model);
     genesis.data.batch = 3;
+    genesis.inner.optimiser = optimiser;
     genesis
 }
 
-fn learner(genesis: &Genesis, method: Method, threads: usize, accumulate: usize) -> Learner {
+fn generated() -> Arc<Dataset> {
     let source = Source::Generated { seed: 0 };
     let cache = Path::new("never-written");
-    let dataset = Dataset::open(&source, Tokenizer::byte(), 256, cache, &mut |_| {}).unwrap();
-    let choices = Choices {
-        device: Device::cpu(),
-        threads,
-        optimiser: Settings { method, ..Settings::default() },
-        accumulate,
-    };
+    Arc::new(Dataset::open(&source, Tokenizer::byte(), 256, cache, &mut |_| {}).unwrap())
+}
+
+fn learner(genesis: &Genesis, threads: usize, accumulate: usize) -> Learner {
+    let choices = Choices { device: Device::cpu(), threads, accumulate };
     let parameters = Layout::new(genesis).initial(genesis);
-    Learner::new(genesis, &NodeId([1; 32]), &Arc::new(dataset), &choices, parameters).unwrap()
+    Learner::new(genesis, &NodeId([1; 32]), &generated(), &choices, parameters).unwrap()
 }
 
 fn losses(learner: &mut Learner, steps: usize) -> Vec<u32> {
@@ -58,24 +60,53 @@ fn losses(learner: &mut Learner, steps: usize) -> Vec<u32> {
 
 #[test]
 fn one_seed_and_one_thread_count_give_the_same_bits() {
-    for (method, threads) in [(Method::AdamW, 1), (Method::AdamW, 2), (Method::Muon, 2)] {
-        let genesis = tiny(true);
-        let [mut one, mut other] = [(); 2].map(|()| learner(&genesis, method, threads, 2));
+    let (adamw, muon) = (InnerOptimiser::AdamW, InnerOptimiser::muon());
+    for (optimiser, threads) in [(adamw, 1), (adamw, 2), (muon, 2)] {
+        let genesis = tiny_with(optimiser, true);
+        let [mut one, mut other] = [(); 2].map(|()| learner(&genesis, threads, 2));
         assert_eq!(losses(&mut one, 12), losses(&mut other, 12));
         assert!(one.parameters().unwrap() == other.parameters().unwrap());
     }
 }
 
 #[test]
+fn an_island_trains_with_the_optimiser_of_its_genesis() {
+    let muon = |momentum| InnerOptimiser::Muon { momentum };
+    let mut decaying = tiny(true);
+    decaying.inner.weight_decay = 1.0;
+    let runs = [tiny(true), tiny_with(muon(0.95), true), tiny_with(muon(0.5), true), decaying];
+    let text = runs[0].run_id();
+    let parameters = |genesis: &Genesis, steps: usize| {
+        let mut island = learner(genesis, 1, 1);
+        // The same text for all, so that nothing but the optimiser differs.
+        island.read_as(&text, &NodeId([1; 32]), &generated()).unwrap();
+        losses(&mut island, steps);
+        island.parameters().unwrap()
+    };
+    let ends = runs.each_ref().map(|genesis| parameters(genesis, 3));
+    for (index, one) in ends.iter().enumerate() {
+        assert!(ends[..index].iter().all(|other| other != one), "run {index}");
+        assert!(*one == parameters(&runs[index], 3), "run {index}");
+    }
+    // Embeddings and vectors are AdamW's in both.
+    let layout = Layout::new(&runs[0]);
+    let [adamw, muon] = [&runs[0], &runs[1]].map(|genesis| parameters(genesis, 1));
+    for place in layout.tensors() {
+        let same = adamw[place.range.clone()] == muon[place.range.clone()];
+        assert_eq!(same, place.kind != TensorKind::Matrix, "{:?}", place.kind);
+    }
+}
+
+#[test]
 fn stopping_and_resuming_equals_not_stopping() {
-    for method in [Method::AdamW, Method::Muon] {
-        let genesis = tiny(false);
-        let mut whole = learner(&genesis, method, 2, 1);
+    for optimiser in [InnerOptimiser::AdamW, InnerOptimiser::muon()] {
+        let genesis = tiny_with(optimiser, false);
+        let mut whole = learner(&genesis, 2, 1);
         losses(&mut whole, 7);
         let folder = tempfile::tempdir().unwrap();
         whole.save(folder.path()).unwrap();
         let expected = losses(&mut whole, 9);
-        let mut resumed = learner(&genesis, method, 2, 1);
+        let mut resumed = learner(&genesis, 2, 1);
         resumed.restore(folder.path()).unwrap();
         assert_eq!((resumed.steps(), resumed.tokens()), (7, 7 * 3 * 32));
         assert_eq!(losses(&mut resumed, 9), expected);
@@ -93,13 +124,13 @@ fn stopping_and_resuming_equals_not_stopping() {
 #[test]
 fn a_checkpoint_that_is_torn_foreign_or_altered_changes_nothing() {
     let genesis = tiny(true);
-    let mut island = learner(&genesis, Method::AdamW, 1, 1);
+    let mut island = learner(&genesis, 1, 1);
     losses(&mut island, 2);
     let folder = tempfile::tempdir().unwrap();
     island.save(folder.path()).unwrap();
     let mut other_run = genesis.clone();
     other_run.init_seed = 1;
-    let mut foreign = learner(&other_run, Method::AdamW, 1, 1);
+    let mut foreign = learner(&other_run, 1, 1);
     let before = foreign.parameters().unwrap();
     let refused = foreign.restore(folder.path()).unwrap_err().to_string();
     assert!(refused.contains("another run"), "{refused}");
@@ -122,7 +153,7 @@ fn a_checkpoint_that_is_torn_foreign_or_altered_changes_nothing() {
 #[test]
 fn a_step_into_nonsense_leaves_everything_as_it_was() {
     let genesis = tiny(true);
-    let mut island = learner(&genesis, Method::AdamW, 2, 1);
+    let mut island = learner(&genesis, 2, 1);
     losses(&mut island, 3);
     island.change(FragmentId(0), &mut |local| local[0] = f32::NAN).unwrap();
     let before: Vec<u32> = island.parameters().unwrap().iter().map(|it| it.to_bits()).collect();
@@ -136,7 +167,7 @@ fn a_step_into_nonsense_leaves_everything_as_it_was() {
 #[test]
 fn the_held_out_loss_falls() {
     let genesis = tiny(true);
-    let mut island = learner(&genesis, Method::AdamW, 2, 1);
+    let mut island = learner(&genesis, 2, 1);
     let first = island.evaluate().unwrap();
     for _ in 0..60 {
         island.step(5e-3).unwrap();
@@ -148,7 +179,7 @@ fn the_held_out_loss_falls() {
 #[test]
 fn capture_and_adopt_keep_the_account() {
     let genesis = tiny(true);
-    let mut island = learner(&genesis, Method::AdamW, 1, 1);
+    let mut island = learner(&genesis, 1, 1);
     let fragments = genesis.fragments;
     let mut exchange = Exchange::new(&mut island, fragments, genesis.codec).unwrap();
     losses(&mut island, 4);

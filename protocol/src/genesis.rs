@@ -7,6 +7,7 @@ mod check;
 mod data;
 mod error;
 mod init;
+mod inner;
 mod merge;
 mod model;
 mod raw;
@@ -18,6 +19,7 @@ mod text;
 
 pub use data::DataSpec;
 pub use error::GenesisError;
+pub use inner::{Inner, InnerOptimiser};
 pub use merge::{Merge, MergeRule, Outer};
 pub use model::{Model, PRESETS};
 pub use roster::RosterPolicy;
@@ -57,6 +59,8 @@ pub struct Genesis {
     pub data: DataSpec,
     /// The inner learning rate.
     pub schedule: Schedule,
+    /// The inner optimiser.
+    pub inner: Inner,
     /// Number of fragments.
     ///
     /// Default 4: evens out the bandwidth, and quality does not depend on it.
@@ -94,6 +98,7 @@ impl Genesis {
             init_content: None,
             data: DataSpec { sequence: model.context().unwrap_or(data.sequence), ..data },
             schedule: Schedule::default(),
+            inner: Inner::default(),
             fragments: u16::try_from(tensors.len()).map_or(FRAGMENTS, |count| count.min(FRAGMENTS)),
             tensors,
             rounds: Rounds::default(),

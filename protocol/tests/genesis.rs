@@ -3,8 +3,8 @@
 use atoll_protocol::codec::Codec;
 use atoll_protocol::crypto;
 use atoll_protocol::genesis::{
-    Genesis, GenesisError, Init, MergeRule, Model, PRESETS, RosterPolicy, Rounds, ScheduleShape,
-    TensorKind, TensorSpec,
+    Genesis, GenesisError, Init, Inner, InnerOptimiser, MergeRule, Model, PRESETS, RosterPolicy,
+    Rounds, ScheduleShape, TensorKind, TensorSpec,
 };
 use atoll_protocol::id::{ContentId, NodeId};
 use atoll_protocol::limits::{GENESIS_BYTES_MAX, MESSAGE_BYTES_MAX};
@@ -50,6 +50,11 @@ warmup_tokens = 1000
 total_tokens = 2000000
 floor_percent = 5
 shape = "linear"
+
+[inner]
+optimiser = "muon"
+momentum = 0.9
+weight_decay = 0.05
 
 [rounds]
 steps = 32
@@ -112,6 +117,8 @@ fn every_key_is_read() {
     assert_eq!(genesis.codec, Codec::Int8);
     assert_eq!(genesis.merge.rule, MergeRule::Rda);
     assert_eq!(genesis.schedule.shape, ScheduleShape::Linear);
+    let optimiser = InnerOptimiser::Muon { momentum: 0.9 };
+    assert_eq!(genesis.inner, Inner { optimiser, weight_decay: 0.05 });
     assert_eq!(genesis.outer.learning_rate, 0.7);
     assert_eq!(genesis.merge.norm_max, 50.0);
     assert_eq!(genesis.data.tokenizer_content, Some(ContentId([5; 32])));
@@ -161,14 +168,28 @@ fn text_and_bytes_come_back_as_they_were() {
 }
 
 #[test]
+fn an_optimiser_brings_its_own_defaults() {
+    let genesis = |inner: &str| {
+        Genesis::from_toml(&format!("name = \"a\"\nmodel = \"nano\"\n[inner]\n{inner}"))
+    };
+    let adamw = genesis("optimiser = \"adamw\"").unwrap();
+    assert_eq!(adamw, genesis("").unwrap());
+    assert_eq!((adamw.inner, adamw.schedule.peak), (Inner::default(), 1e-3));
+    let muon = genesis("optimiser = \"muon\"").unwrap();
+    assert_eq!((muon.inner.optimiser, muon.schedule.peak), (InnerOptimiser::muon(), 5e-3));
+    let slow = genesis("optimiser = \"muon\"\n[schedule]\npeak = 0.002").unwrap();
+    assert_eq!(slow.schedule.peak, 2e-3);
+}
+
+#[test]
 fn the_run_id_is_fixed_for_ever() {
     assert_eq!(
         Genesis::from_toml(FULL).unwrap().run_id().to_hex(),
-        "1091108202819990c3f136645b4e3ba9bb83a99d00c4f0d58c1abe03811d9fa1"
+        "04d215708368dd3fc75fc1de8da19b921e67d667ae633ec790cf974503e5ae6d"
     );
     assert_eq!(
         Genesis::from_toml(CUSTOM).unwrap().run_id().to_hex(),
-        "8be1a2dae3dc4e4d5975f780b8cdfc22f348ba83f44d4224f29c46a8243beb0e"
+        "e3a83d3070186b1438be4d77ef8d6f9bfbf214169942db330f88761742eb62e5"
     );
 }
 
@@ -198,6 +219,9 @@ fn every_value_changes_the_run_id() {
         ("total_tokens = 2000000", "total_tokens = 2000001"),
         ("floor_percent = 5", "floor_percent = 6"),
         ("shape = \"linear\"", "shape = \"cosine\""),
+        ("optimiser = \"muon\"\nmomentum = 0.9", "optimiser = \"adamw\""),
+        ("momentum = 0.9", "momentum = 0.90001"),
+        ("weight_decay = 0.05", "weight_decay = 0.06"),
         ("steps = 32", "steps = 33"),
         ("steps_min = 5", "steps_min = 6"),
         ("quorum_min = 2", "quorum_min = 3"),

@@ -1,6 +1,6 @@
 //! Each value that a genesis may not have is named, with what is allowed instead.
 
-use atoll_protocol::genesis::{Genesis, GenesisError, Model, RosterPolicy};
+use atoll_protocol::genesis::{Genesis, GenesisError, InnerOptimiser, Model, RosterPolicy};
 use atoll_protocol::id::NodeId;
 
 #[test]
@@ -54,6 +54,16 @@ fn each_bad_value_is_named_with_its_range() {
         ("schedule.warmup_tokens = 100000001", "allowed at most schedule.total_tokens (100000000)"),
         ("schedule.floor_percent = 101", "schedule.floor_percent = 101: allowed 0..=100"),
         ("schedule.shape = \"wsd\"", "schedule.shape = \"wsd\": allowed cosine, linear, constant"),
+        ("inner.optimiser = \"adam\"", "inner.optimiser = \"adam\": allowed adamw, muon"),
+        (
+            "inner.momentum = 0.9",
+            "inner.momentum = 0.9: allowed only with inner.optimiser = \"muon\"",
+        ),
+        (
+            "inner = { optimiser = \"muon\", momentum = 1 }",
+            "inner.momentum = 1: allowed 0 <= value < 1",
+        ),
+        ("inner.weight_decay = 1.5", "inner.weight_decay = 1.5: allowed 0 <= value <= 1"),
         ("roster = \"closed\"", "roster = \"closed\": allowed open, or a table with nodes"),
         ("roster = {}", "roster.stewards = a list of 0: allowed 1..=64 keys"),
         ("roster = { nodes = [] }", "roster.nodes = a list of 0: allowed 1..=1024 keys"),
@@ -139,6 +149,7 @@ fn an_unknown_key_is_refused_by_name() {
         "merge.stepz = 1",
         "data.stepz = 1",
         "schedule.stepz = 1",
+        "inner.stepz = 1",
         "roster.stepz = 1",
     ] {
         refused(&format!("name = \"a\"\nmodel = \"nano\"\n{lines}"), "unknown field `stepz`");
@@ -157,7 +168,7 @@ fn a_wrong_type_is_shown_where_it_stands() {
 #[test]
 fn bytes_are_held_to_the_same_rules() {
     let nano = Genesis::new("a", Model::preset("nano").unwrap());
-    let mut cases = vec![nano.clone(); 6];
+    let mut cases = vec![nano.clone(); 8];
     cases[0].rounds.steps = 0;
     cases[1].outer.learning_rate = f32::NAN;
     cases[2].roster = RosterPolicy::Invite { stewards: Vec::new() };
@@ -165,6 +176,8 @@ fn bytes_are_held_to_the_same_rules() {
     cases[3].roster = RosterPolicy::Closed { nodes, stewards: Vec::new() };
     cases[4].tensors.swap(0, 1);
     cases[5].init_seed = u64::MAX;
+    cases[6].inner.optimiser = InnerOptimiser::Muon { momentum: 1.0 };
+    cases[7].inner.weight_decay = -0.0;
     for case in cases {
         let error = Genesis::from_bytes(&case.to_bytes()).unwrap_err();
         assert!(matches!(error, GenesisError::Value { .. }), "{error}");

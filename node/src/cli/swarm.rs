@@ -7,6 +7,8 @@ use atoll_node::observe::written::Written;
 use atoll_protocol::id::NodeId;
 use clap::{Args, ValueEnum};
 
+use super::OptimiserChoice;
+
 #[derive(Args, Debug)]
 pub(crate) struct NewOptions {
     /// What people call the run [default: the genesis' name, or atoll].
@@ -26,6 +28,9 @@ pub(crate) struct NewOptions {
     /// Steps that an island takes between two captures.
     #[arg(long)]
     pub(crate) steps: Option<u32>,
+    /// The inner optimiser of all islands, with a learning rate that suits it.
+    #[arg(long, conflicts_with = "genesis")]
+    pub(crate) optimiser: Option<OptimiserChoice>,
     /// Who may contribute: open (anyone), invite (whom you invite), closed (you and --member).
     #[arg(long)]
     pub(crate) roster: Option<RosterChoice>,

@@ -27,8 +27,6 @@ pub(crate) struct Settings {
     pub(crate) field: Option<String>,
     /// Batches that make one step.
     pub(crate) accumulate: usize,
-    /// Whether Muon treats the matrices.
-    pub(crate) muon: bool,
 }
 
 impl Folder {

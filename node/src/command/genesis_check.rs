@@ -50,12 +50,15 @@ fn describe(genesis: &Genesis) -> String {
          tensors     {}\n\
          parameters  {elements} ({} bytes)\n\
          fragments   {}, the largest with {largest} parameters\n\
+         inner       {}, learning rate up to {}\n\
          genesis     {} bytes\n",
         genesis.name,
         genesis.run_id().to_hex(),
         genesis.tensors.len(),
         4 * elements as u64,
         map.fragments().len(),
+        genesis.inner.optimiser.name(),
+        genesis.schedule.peak,
         genesis.to_bytes().len(),
     )
 }

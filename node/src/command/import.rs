@@ -32,7 +32,7 @@ pub(crate) fn run(options: &ImportOptions) -> Result<(), Failure> {
     let data = options.text.data.clone().unwrap_or_else(|| GENERATED.into());
     island::name_text(&mut genesis, &data, imported.tokenizer.as_ref());
     genesis.validate()?;
-    let settings = Settings { data, field: options.text.field.clone(), accumulate: 1, muon: false };
+    let settings = Settings { data, field: options.text.field.clone(), accumulate: 1 };
     let tokenizer = imported.tokenizer.clone();
     let parameters = imported.into_parameters(&Layout::new(&genesis))?;
     let parts = parameters.len();
@@ -44,8 +44,7 @@ pub(crate) fn run(options: &ImportOptions) -> Result<(), Failure> {
     };
     let dataset =
         island::dataset(&folder, &genesis, used, &settings.data, settings.field.as_deref())?;
-    let mut learner =
-        island::with_parameters(&genesis, &settings, &island_options, &dataset, parameters)?;
+    let mut learner = island::to_read(&genesis, &settings, &island_options, &dataset, parameters)?;
     // Last: an island's folder without a checkpoint would begin with other parameters.
     folder.save(&mut learner)?;
     folder.create(&genesis, &settings, tokenizer.as_ref())?;

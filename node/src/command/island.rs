@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use atoll_node::island::cpu::optimiser::settings::{Method, Settings as Optimiser};
 use atoll_node::island::data::tokenizer::TOKENIZER;
 use atoll_node::island::data::{Dataset, GENERATED, Progress, Source, Tokenizer, TokenizerFiles};
 use atoll_node::island::layout::Layout;
@@ -69,26 +68,27 @@ pub(super) fn fresh(
     dataset: &Arc<Dataset>,
 ) -> Result<Learner, Failure> {
     let parameters = Layout::new(genesis).initial(genesis);
-    with_parameters(genesis, settings, options, dataset, parameters)
+    Ok(Learner::new(genesis, &ALONE, dataset, &choices(settings, options)?, parameters)?)
 }
 
-/// An island with these parameters.
-pub(super) fn with_parameters(
+/// An island with these parameters that takes no step here.
+pub(super) fn to_read(
     genesis: &Genesis,
     settings: &Settings,
     options: &IslandOptions,
     dataset: &Arc<Dataset>,
     parameters: Vec<f32>,
 ) -> Result<Learner, Failure> {
-    let method = if settings.muon { Method::Muon } else { Method::AdamW };
+    Ok(Learner::to_read(genesis, &ALONE, dataset, &choices(settings, options)?, parameters)?)
+}
+
+fn choices(settings: &Settings, options: &IslandOptions) -> Result<Choices, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let choices = Choices {
+    Ok(Choices {
         device: options.device.resolve()?,
         threads: options.threads.unwrap_or(cores),
-        optimiser: Optimiser { method, ..Optimiser::default() },
         accumulate: settings.accumulate,
-    };
-    Ok(Learner::new(genesis, &ALONE, dataset, &choices, parameters)?)
+    })
 }
 
 /// The name of an island that has no peers.

@@ -70,7 +70,12 @@ fn genesis(
                 Failure::new(format!("--model {name}: no such size"))
                     .hint(&format!("there are {}", PRESETS.join(", ")))
             })?;
-            Genesis::new("atoll", model)
+            let mut genesis = Genesis::new("atoll", model);
+            if let Some(choice) = options.optimiser {
+                genesis.inner.optimiser = choice.into();
+                genesis.schedule.peak = genesis.inner.optimiser.peak();
+            }
+            genesis
         }
     };
     if let Some(name) = &options.name {
@@ -118,6 +123,8 @@ fn tell(folder: &RunFolder, identity: &Identity, ticket: &str, config: &Config) 
     let parameters = genesis.fragment_map().elements();
     eprintln!("run     {}", folder.title());
     eprintln!("model   {parameters} parameters in {} fragments", genesis.fragments);
+    let (optimiser, peak) = (genesis.inner.optimiser.name(), genesis.schedule.peak);
+    eprintln!("inner   {optimiser}, learning rate up to {peak}");
     eprintln!("folder  {}", folder.path.display());
     eprintln!("node    {}", identity.node());
     if config.bootstrap.is_empty() {

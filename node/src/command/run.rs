@@ -8,7 +8,6 @@ use atoll_node::config::Config;
 use atoll_node::driver::{Driver, Ending, Plan};
 use atoll_node::identity::Identity;
 use atoll_node::island::Island;
-use atoll_node::island::cpu::optimiser::settings::Settings as Optimiser;
 use atoll_node::island::host::{Effort, be_nice};
 use atoll_node::island::layout::Layout;
 use atoll_node::island::learner::{Choices, Learner};
@@ -194,7 +193,6 @@ fn learner(
     let choices = Choices {
         device: config.device.resolve()?,
         threads: config.threads.unwrap_or(cores),
-        optimiser: Optimiser::default(),
         accumulate: 1,
     };
     let parameters = Layout::new(genesis).initial(genesis);

@@ -15,7 +15,7 @@ use super::failure::Failure;
 use super::folder::{BYTE, Folder, Settings};
 use super::island;
 use super::session::Session;
-use crate::cli::{OptimiserChoice, TrainOptions};
+use crate::cli::TrainOptions;
 
 /// Trains until the time is over, the steps are done, or somebody presses Ctrl-C.
 pub(crate) fn run(options: &TrainOptions) -> Result<(), Failure> {
@@ -132,7 +132,6 @@ fn begin(options: &TrainOptions, folder: &Folder) -> Result<Learner, Failure> {
         data,
         field: options.text.field.clone(),
         accumulate: options.accumulate.unwrap_or(1),
-        muon: options.optimiser == Some(OptimiserChoice::Muon),
     };
     let used = match &tokenizer {
         Some(files) => files.tokenizer()?,
@@ -197,6 +196,9 @@ fn genesis(options: &TrainOptions) -> Result<Genesis, Failure> {
     genesis.init_seed = options.seed;
     genesis.data.batch = options.batch.unwrap_or(genesis.data.batch);
     genesis.data.sequence = options.sequence.unwrap_or(genesis.data.sequence);
+    if let Some(choice) = options.optimiser {
+        genesis.inner.optimiser = choice.into();
+    }
     // One island sees a fraction of what a swarm sees.
     genesis.schedule.peak = options.learning_rate.unwrap_or(LEARNING_RATE);
     genesis.schedule.total_tokens = options.schedule_tokens.unwrap_or(SCHEDULE_TOKENS);

@@ -2,6 +2,7 @@
 
 use atoll_node::config::{Config, Partial};
 use atoll_node::island::data::GENERATED;
+use atoll_node::island::layout::Layout;
 use atoll_node::island::learner::Learner;
 use atoll_node::store::Store;
 use atoll_protocol::genesis::Genesis;
@@ -69,7 +70,8 @@ impl Trained {
         let tokenizer = folder.tokenizer(&genesis)?;
         let data = data.unwrap_or(&settings.data);
         let dataset = island::dataset(&folder, &genesis, tokenizer, data, field)?;
-        let mut learner = island::fresh(&genesis, &settings, options, &dataset)?;
+        let parameters = Layout::new(&genesis).initial(&genesis);
+        let mut learner = island::to_read(&genesis, &settings, options, &dataset, parameters)?;
         let checkpoint = folder.checkpoint().ok_or_else(|| {
             Failure::new(format!("{}: the island has no checkpoint yet", options.dir.display()))
                 .hint("train it first: `atoll train`")
@@ -89,10 +91,10 @@ impl Trained {
         let tokenizer = folder.tokenizer(genesis)?;
         // Whoever only writes or exports needs no text; whoever measures says which.
         let data = data.unwrap_or(GENERATED);
-        let settings = Settings { data: data.to_owned(), field: None, accumulate: 1, muon: false };
+        let settings = Settings { data: data.to_owned(), field: None, accumulate: 1 };
         let dataset = island::dataset(&folder, genesis, tokenizer, data, field)?;
         let (parameters, versions) = outer_state(run)?;
-        let learner = island::with_parameters(genesis, &settings, options, &dataset, parameters)?;
+        let learner = island::to_read(genesis, &settings, options, &dataset, parameters)?;
         Ok(Self { folder, learner, versions: Some(versions) })
     }
 }

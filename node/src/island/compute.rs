@@ -1,5 +1,6 @@
 //! What computes: our own kernels on a plain CPU, or candle on a device.
 
+use atoll_protocol::genesis::InnerOptimiser;
 use atoll_protocol::id::FragmentId;
 
 use super::IslandError;
@@ -7,7 +8,7 @@ use super::cpu::Llama;
 use super::cpu::decoder::Decoder;
 use super::cpu::optimiser::Optimiser;
 use super::cpu::optimiser::moments::Moments;
-use super::cpu::optimiser::settings::{Method, Settings};
+use super::cpu::optimiser::settings::Settings;
 use super::device::{AdamW, Batch, Device, DeviceError, DeviceModel};
 use super::layout::Layout;
 use super::shape::Shape;
@@ -34,7 +35,7 @@ pub(super) struct OnCpu {
 #[derive(Debug)]
 pub(super) struct OnDevice {
     model: DeviceModel,
-    settings: AdamW,
+    settings: Settings,
     sequence: usize,
     copy: Vec<f32>,
 }
@@ -70,20 +71,16 @@ impl Compute {
             let parts = OnCpu { shape, layout, parameters, llama, optimiser, decoder: None };
             return Ok(Self::Cpu(Box::new(parts)));
         }
-        if settings.method == Method::Muon {
-            return Err(IslandError::Device(format!(
-                "muon runs on the CPU only, not on {device}\nhint: use --optimiser adamw"
-            )));
-        }
-        let settings = AdamW {
-            beta1: f64::from(settings.first_decay),
-            beta2: f64::from(settings.second_decay),
-            epsilon: f64::from(settings.epsilon),
-            weight_decay: f64::from(settings.weight_decay),
-            clip: f64::from(settings.clip),
-        };
         let model = DeviceModel::new(shape, layout.clone(), device, &parameters)?;
         Ok(Self::Device(Box::new(OnDevice { model, settings, sequence, copy: Vec::new() })))
+    }
+
+    /// Refuses an optimiser that the device does not have, before a step would.
+    pub(super) fn check_optimiser(&self) -> Result<(), IslandError> {
+        match self {
+            Self::Cpu(_) => Ok(()),
+            Self::Device(device) => device.adamw().map(|_| ()),
+        }
     }
 
     /// One step on all of `batches` together; nothing changes if loss or gradient is no number.
@@ -225,15 +222,31 @@ impl OnDevice {
         learning_rate: f32,
         step: u64,
     ) -> Result<Outcome, IslandError> {
+        let adamw = self.adamw()?;
         let batches: Vec<Batch<'_>> = batches
             .iter()
             .map(|tokens| Batch::new(tokens, self.sequence))
             .collect::<Result<_, _>>()?;
-        match self.model.step(&batches, &self.settings, learning_rate) {
+        match self.model.step(&batches, &adamw, learning_rate) {
             Ok(done) => Ok(Outcome { loss: done.loss, gradient_norm: done.gradient_norm }),
             Err(DeviceError::Diverged { loss, .. }) => Err(IslandError::Diverged { step, loss }),
             Err(error) => Err(error.into()),
         }
+    }
+
+    fn adamw(&self) -> Result<AdamW, IslandError> {
+        let settings = &self.settings;
+        if settings.optimiser != InnerOptimiser::AdamW {
+            let (optimiser, device) = (settings.optimiser.name(), self.model.device().to_string());
+            return Err(IslandError::Optimiser { optimiser, device });
+        }
+        Ok(AdamW {
+            beta1: f64::from(settings.first_decay),
+            beta2: f64::from(settings.second_decay),
+            epsilon: f64::from(settings.epsilon),
+            weight_decay: f64::from(settings.weight_decay),
+            clip: f64::from(settings.clip),
+        })
     }
 
     fn fetch(&mut self, fragment: FragmentId) -> Result<&[f32], IslandError> {
@@ -267,4 +280,36 @@ impl OnDevice {
 
 fn range(layout: &Layout, fragment: FragmentId) -> Result<std::ops::Range<usize>, IslandError> {
     layout.fragment(fragment).ok_or(IslandError::NoFragment(fragment))
+}
+
+#[cfg(test)]
+mod tests {
+    use atoll_protocol::genesis::{Genesis, Inner, Model};
+
+    use super::*;
+
+    /// A device as a card would be one; candle's CPU is the only one that is always there.
+    fn device(optimiser: InnerOptimiser) -> Compute {
+        let genesis = Genesis::new("device", Model::preset("nano").unwrap());
+        let (shape, layout) = (Shape::of(&genesis.model).unwrap(), Layout::new(&genesis));
+        let parameters = layout.initial(&genesis);
+        let model = DeviceModel::new(shape, layout, &Device::cpu(), &parameters).unwrap();
+        let settings = Settings::of(&Inner { optimiser, ..Inner::default() });
+        Compute::Device(Box::new(OnDevice { model, settings, sequence: 4, copy: Vec::new() }))
+    }
+
+    #[test]
+    fn a_device_refuses_an_optimiser_that_it_does_not_have() {
+        assert!(device(InnerOptimiser::AdamW).check_optimiser().is_ok());
+        let mut muon = device(InnerOptimiser::muon());
+        for refused in [
+            muon.check_optimiser().unwrap_err(),
+            muon.step(&[vec![1; 5]], 1e-3, 0).map(|_| ()).unwrap_err(),
+        ] {
+            assert!(matches!(refused, IslandError::Optimiser { optimiser: "muon", .. }));
+            assert!(refused.to_string().contains("\nhint: train with --device cpu"), "{refused}");
+        }
+        // Who only reads needs no optimiser.
+        assert!(muon.loss(&[1; 5]).unwrap().is_finite());
+    }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use atoll_protocol::genesis::Genesis;
-use atoll_protocol::id::{FragmentId, NodeId};
+use atoll_protocol::id::{FragmentId, NodeId, RunId};
 
 use super::checkpoint::{self, Position};
 use super::compute::Compute;
@@ -22,8 +22,6 @@ pub struct Choices {
     pub device: Device,
     /// Threads, on a CPU.
     pub threads: usize,
-    /// The inner optimiser.
-    pub optimiser: Settings,
     /// Batches that make one step.
     pub accumulate: usize,
 }
@@ -50,6 +48,20 @@ impl Learner {
         choices: &Choices,
         parameters: Vec<f32>,
     ) -> Result<Self, IslandError> {
+        let learner = Self::to_read(genesis, island, dataset, choices, parameters)?;
+        learner.compute.check_optimiser()?;
+        Ok(learner)
+    }
+
+    /// [`Learner::new`] for whoever takes no step: also on a device that does not have the run's
+    /// optimiser.
+    pub fn to_read(
+        genesis: &Genesis,
+        island: &NodeId,
+        dataset: &Arc<Dataset>,
+        choices: &Choices,
+        parameters: Vec<f32>,
+    ) -> Result<Self, IslandError> {
         let shape = Shape::of(&genesis.model).ok_or(IslandError::Custom)?;
         let layout = Layout::new(genesis);
         let (sequence, batch) = (genesis.data.sequence as usize, genesis.data.batch as usize);
@@ -67,7 +79,7 @@ impl Learner {
             &layout,
             sequence,
             choices.threads,
-            choices.optimiser,
+            Settings::of(&genesis.inner),
             parameters,
         )?;
         let batches = vec![Vec::new(); choices.accumulate.max(1)];
@@ -108,6 +120,21 @@ impl Learner {
     /// Logits of the token after `tokens`; `seen` of them were given to the call before.
     pub fn next_logits(&mut self, tokens: &[u32], seen: usize) -> Result<Vec<f32>, IslandError> {
         self.compute.next_logits(tokens, seen)
+    }
+
+    /// Reads the text as an island of another run would: whoever compares runs lets all of them
+    /// learn from the same.
+    pub fn read_as(
+        &mut self,
+        run: &RunId,
+        island: &NodeId,
+        dataset: &Arc<Dataset>,
+    ) -> Result<(), IslandError> {
+        let (sequence, batch) =
+            (self.genesis.data.sequence as usize, self.genesis.data.batch as usize);
+        self.feed = Feed::new(dataset, run, island, sequence, batch)?;
+        self.held_out = HeldOut::new(dataset, run, sequence, HELD_OUT_SEQUENCES)?;
+        Ok(())
     }
 
     /// Takes parameters and moments of a checkpoint, but begins the data anew.

@@ -120,6 +120,10 @@ const fn closed(key: &'static str, low: f32, high: f32) -> Real {
     Real { key, low: (low, Edge::In), high: (high, Edge::In) }
 }
 
+const fn below_one(key: &'static str) -> Real {
+    Real { key, low: (0.0, Edge::In), high: (1.0, Edge::Out) }
+}
+
 /// TOML has no larger integers, and what has no TOML form cannot be read by people.
 const TOML_MAX: u64 = i64::MAX as u64;
 /// An hour: nothing a round waits for may take longer.
@@ -148,6 +152,9 @@ pub(super) const WARMUP_TOKENS: Whole = whole("schedule.warmup_tokens", 0, TOML_
 pub(super) const TOTAL_TOKENS: Whole = whole("schedule.total_tokens", 1, TOML_MAX);
 pub(super) const FLOOR_PERCENT: Whole = whole("schedule.floor_percent", 0, 100);
 
+pub(super) const WEIGHT_DECAY: Real = closed("inner.weight_decay", 0.0, 1.0);
+pub(super) const INNER_MOMENTUM: Real = below_one("inner.momentum");
+
 pub(super) const STEPS: Whole = whole("rounds.steps", 1, 100_000);
 pub(super) const STEPS_MIN: Whole = whole("rounds.steps_min", 1, 100_000);
 pub(super) const QUORUM_MIN: Whole = whole("rounds.quorum_min", 1, ROUND_AUTHORS_MAX as u64);
@@ -160,8 +167,7 @@ pub(super) const ALIVE_MS: Whole = whole("rounds.alive_ms", 2, 24 * HOUR_MS);
 pub(super) const FORGET_MS: Whole = whole("rounds.forget_ms", 2, 7 * 24 * HOUR_MS);
 
 pub(super) const LEARNING_RATE: Real = above("outer.learning_rate", 0.0, 10.0);
-pub(super) const MOMENTUM: Real =
-    Real { key: "outer.momentum", low: (0.0, Edge::In), high: (1.0, Edge::Out) };
+pub(super) const MOMENTUM: Real = below_one("outer.momentum");
 
 pub(super) const WEIGHT_CAP: Whole = whole("merge.weight_cap", 1, 1000);
 pub(super) const CLIP: Real = closed("merge.clip", 1.0, 1e6);

@@ -2,7 +2,7 @@
 
 use super::bound::{self, Whole};
 use super::error::GenesisError;
-use super::{Genesis, Init, Model, RosterPolicy, TensorSpec};
+use super::{Genesis, Init, InnerOptimiser, Model, RosterPolicy, TensorSpec};
 use crate::id::NodeId;
 use crate::limits::{FRAGMENT_ELEMENTS_MAX, GENESIS_BYTES_MAX, ROUND_AUTHORS_MAX, TENSORS_MAX};
 
@@ -15,6 +15,7 @@ impl Genesis {
         bound::INIT_SEED.check(self.init_seed)?;
         self.check_data()?;
         self.check_schedule()?;
+        self.check_inner()?;
         self.check_fragments()?;
         self.check_rounds()?;
         bound::LEARNING_RATE.check(self.outer.learning_rate)?;
@@ -81,6 +82,14 @@ impl Genesis {
         bound::FLOOR_PERCENT.check(schedule.floor_percent)?;
         let (warmup, total) = (schedule.warmup_tokens, schedule.total_tokens);
         at_most(&bound::WARMUP_TOKENS, warmup, bound::TOTAL_TOKENS.key, total)
+    }
+
+    fn check_inner(&self) -> Result<(), GenesisError> {
+        bound::WEIGHT_DECAY.check(self.inner.weight_decay)?;
+        match self.inner.optimiser {
+            InnerOptimiser::AdamW => Ok(()),
+            InnerOptimiser::Muon { momentum } => bound::INNER_MOMENTUM.check(momentum),
+        }
     }
 
     fn check_fragments(&self) -> Result<(), GenesisError> {

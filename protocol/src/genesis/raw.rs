@@ -19,6 +19,7 @@ pub(super) struct Raw {
     pub(super) roster: Option<WordOr<RawRoster>>,
     pub(super) data: Option<RawData>,
     pub(super) schedule: Option<RawSchedule>,
+    pub(super) inner: Option<RawInner>,
     pub(super) rounds: Option<RawRounds>,
     pub(super) outer: Option<RawOuter>,
     pub(super) merge: Option<RawMerge>,
@@ -66,6 +67,14 @@ pub(super) struct RawSchedule {
     pub(super) total_tokens: Option<i64>,
     pub(super) floor_percent: Option<i64>,
     pub(super) shape: Option<String>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawInner {
+    pub(super) optimiser: Option<String>,
+    pub(super) momentum: Option<f64>,
+    pub(super) weight_decay: Option<f64>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::InnerOptimiser;
+
 /// The inner learning rate as a function of swarm tokens merged.
 ///
 /// Tokens merged are the same on every replica and do not depend on how many islands there
@@ -11,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub struct Schedule {
     /// Highest learning rate, at the end of the warm-up.
     ///
-    /// Default 1e-3: the upper end of what suits AdamW at up to 50M parameters.
+    /// Default 1e-3: the upper end of what suits AdamW at up to 50M parameters. With Muon 5e-3.
     pub peak: f32,
     /// Tokens over which the rate rises to its peak.
     ///
@@ -72,7 +74,7 @@ impl Schedule {
 impl Default for Schedule {
     fn default() -> Self {
         Self {
-            peak: 1e-3,
+            peak: InnerOptimiser::AdamW.peak(),
             warmup_tokens: 1_000_000,
             total_tokens: 100_000_000,
             floor_percent: 10,

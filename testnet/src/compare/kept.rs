@@ -99,6 +99,8 @@ const VERSION: u32 = 2;
 
 #[cfg(test)]
 mod tests {
+    use atoll_protocol::genesis::InnerOptimiser;
+
     use super::*;
     use crate::compare::section::{CALM, Section};
 
@@ -114,7 +116,7 @@ mod tests {
         assert_eq!(kept.find(&scale, &renamed, 1), Some(learnt));
         assert_eq!(kept.find(&scale, &variant, 2), None);
         for other in [
-            Variant { muon: true, ..variant.clone() },
+            Variant { optimiser: InnerOptimiser::muon(), ..variant.clone() },
             Variant { quorum_percent: 75, ..variant.clone() },
             Variant { peak: 1.0, ..variant.clone() },
         ] {

@@ -39,8 +39,8 @@ pub(super) fn learn(scale: &Scale, variant: &Variant, seed: u64) -> Result<Learn
 fn train(scale: &Scale, variant: &Variant, seed: u64) -> Result<(Vec<Point>, u64)> {
     let (genesis, scale) = (variant.genesis(scale, seed), variant.scale(scale));
     let batches = if variant.method == Method::EveryStep { usize::from(scale.islands) } else { 1 };
-    let lesson: Arc<dyn Lesson> =
-        Arc::new(Model::new(&scale.genesis(seed), variant.peak, variant.muon, batches)?);
+    let text = scale.genesis(seed).run_id();
+    let lesson: Arc<dyn Lesson> = Arc::new(Model::new(&genesis, text, variant.peak, batches)?);
     match variant.method {
         Method::OneIsland => {
             Ok((alone(lesson.as_ref(), &scale, u64::from(scale.islands), seed)?, 0))

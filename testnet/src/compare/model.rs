@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Result, bail};
-use atoll_node::island::cpu::optimiser::settings::{Method, Settings};
 use atoll_node::island::data::{Dataset, Source, Tokenizer};
 use atoll_node::island::device::DeviceChoice;
 use atoll_node::island::layout::Layout;
 use atoll_node::island::learner::{Choices, Learner};
 use atoll_node::island::{Island, IslandError};
 use atoll_protocol::genesis::{Genesis, Model as Shape};
+use atoll_protocol::id::{NodeId, RunId};
 use atoll_protocol::outer::OuterState;
 
 use crate::lesson::Lesson;
@@ -18,8 +18,9 @@ use crate::sim;
 /// The model of a genesis, on the built-in corpus.
 #[derive(Debug)]
 pub(crate) struct Model {
-    /// Decides the data, too: variants of one seed read the same text.
     genesis: Genesis,
+    /// The run as whose islands all read: variants of one seed read the same text.
+    text: RunId,
     peak: f32,
     dataset: Arc<Dataset>,
     choices: Choices,
@@ -27,29 +28,43 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// The model of `genesis`; every step of an island takes so many batches.
-    pub(crate) fn new(genesis: &Genesis, peak: f32, muon: bool, accumulate: usize) -> Result<Self> {
+    /// The model of `genesis` on the text of the run `text`; every step of an island takes so many
+    /// batches.
+    pub(crate) fn new(
+        genesis: &Genesis,
+        text: RunId,
+        peak: f32,
+        accumulate: usize,
+    ) -> Result<Self> {
         let Shape::Llama { vocab, .. } = genesis.model else { bail!("not a model of ours") };
         let source = Source::Generated { seed: genesis.init_seed };
         let nowhere = std::env::temp_dir();
         let dataset = Dataset::open(&source, Tokenizer::byte(), vocab, &nowhere, &mut |_| ())?;
         let dataset = Arc::new(dataset);
-        let method = if muon { Method::Muon } else { Method::AdamW };
-        let optimiser = Settings { method, ..Settings::default() };
-        let choices =
-            Choices { device: DeviceChoice::Cpu.resolve()?, threads: 1, optimiser, accumulate };
-        let parameters = Layout::new(genesis).initial(genesis);
-        let judge = Learner::new(genesis, &sim::node_id(0, 0), &dataset, &choices, parameters)?;
+        let choices = Choices { device: DeviceChoice::Cpu.resolve()?, threads: 1, accumulate };
+        let judge = learner(genesis, &text, &sim::node_id(0, 0), &dataset, &choices)?;
         let (genesis, judge) = (genesis.clone(), Mutex::new(judge));
-        Ok(Self { genesis, peak, dataset, choices, judge })
+        Ok(Self { genesis, text, peak, dataset, choices, judge })
     }
+}
+
+fn learner(
+    genesis: &Genesis,
+    text: &RunId,
+    node: &NodeId,
+    dataset: &Arc<Dataset>,
+    choices: &Choices,
+) -> Result<Learner, IslandError> {
+    let parameters = Layout::new(genesis).initial(genesis);
+    let mut learner = Learner::new(genesis, node, dataset, choices, parameters)?;
+    learner.read_as(text, node, dataset)?;
+    Ok(learner)
 }
 
 impl Lesson for Model {
     fn island(&self, seed: u64, number: u64) -> Result<Box<dyn Island>, IslandError> {
         let node = sim::node_id(seed, usize::try_from(number).unwrap_or(usize::MAX));
-        let parameters = Layout::new(&self.genesis).initial(&self.genesis);
-        let learner = Learner::new(&self.genesis, &node, &self.dataset, &self.choices, parameters)?;
+        let learner = learner(&self.genesis, &self.text, &node, &self.dataset, &self.choices)?;
         Ok(Box::new(learner))
     }
 

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use atoll_protocol::codec::Codec;
-use atoll_protocol::genesis::MergeRule;
+use atoll_protocol::genesis::{InnerOptimiser, MergeRule};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error, StrDeserializer};
@@ -56,7 +56,7 @@ fn set(variant: &mut Variant, word: &str) -> Result<(), String> {
         "grace" => variant.grace_ms_max = number(word, value)?,
         "codec" => variant.codec = named::<Codec>(word, value)?,
         "rule" => variant.rule = named::<MergeRule>(word, value)?,
-        "muon" => variant.muon = true,
+        "muon" => variant.optimiser = InnerOptimiser::muon(),
         "outer" => {
             let (rate, momentum) = value.split_once('/').unwrap_or((value, "0"));
             variant.outer_rate = number(word, rate)?;
@@ -91,7 +91,8 @@ mod tests {
         let line = "atoll-spread,peak=4e-3,span=8,outer=0.7/0.5,codec=low,rule=centered-clip,muon";
         let variant = read(line).unwrap();
         assert_eq!(variant.method, Method::Swarm(Weather::Spread));
-        assert_eq!((variant.peak, variant.span, variant.muon), (4e-3, 8, true));
+        assert_eq!((variant.peak, variant.span), (4e-3, 8));
+        assert_eq!(variant.optimiser, InnerOptimiser::muon());
         assert_eq!((variant.outer_rate, variant.momentum), (0.7, 0.5));
         assert_eq!((variant.codec, variant.rule), (Codec::Low, MergeRule::CenteredClip));
         assert_eq!(read("parallel").unwrap().method, Method::EveryStep);

@@ -1,7 +1,7 @@
 //! What is compared with what.
 
 use atoll_protocol::codec::Codec;
-use atoll_protocol::genesis::MergeRule;
+use atoll_protocol::genesis::{InnerOptimiser, MergeRule};
 use clap::ValueEnum;
 
 use super::scale::Scale;
@@ -123,7 +123,8 @@ fn muon() -> Vec<Variant> {
         .flat_map(|(way, method)| {
             MUON_RATES.map(|peak| {
                 let name = format!("{way}, Muon, peak {peak}");
-                Variant { peak, muon: true, ..Variant::new(Section::Muon, name, method) }
+                let optimiser = InnerOptimiser::muon();
+                Variant { peak, optimiser, ..Variant::new(Section::Muon, name, method) }
             })
         })
         .collect()

@@ -1,7 +1,7 @@
 //! One way to train with one set of values.
 
 use atoll_protocol::codec::Codec;
-use atoll_protocol::genesis::{Genesis, MergeRule};
+use atoll_protocol::genesis::{Genesis, InnerOptimiser, MergeRule};
 use serde::Serialize;
 
 use super::scale::{PEAK, Scale};
@@ -24,8 +24,8 @@ pub struct Variant {
     pub method: Method,
     /// Inner learning rate at its highest.
     pub peak: f32,
-    /// Whether Muon treats the matrices.
-    pub muon: bool,
+    /// Inner optimiser.
+    pub optimiser: InnerOptimiser,
     /// Steps between captures.
     pub span: u32,
     /// Outer momentum.
@@ -70,7 +70,7 @@ impl Variant {
             reference: false,
             method,
             peak: PEAK,
-            muon: false,
+            optimiser: genesis.inner.optimiser,
             span: genesis.rounds.steps,
             momentum: genesis.outer.momentum,
             outer_rate: genesis.outer.learning_rate,
@@ -91,6 +91,7 @@ impl Variant {
         genesis.rounds.quorum_percent = self.quorum_percent;
         genesis.rounds.grace_ms_max = self.grace_ms_max;
         genesis.rounds.grace_ms_min = genesis.rounds.grace_ms_min.min(self.grace_ms_max);
+        genesis.inner.optimiser = self.optimiser;
         genesis.outer.momentum = self.momentum;
         genesis.outer.learning_rate = self.outer_rate;
         genesis.codec = self.codec;

@@ -1,7 +1,7 @@
 //! The run that everybody races in.
 
 use atoll_protocol::codec::Codec;
-use atoll_protocol::genesis::{Genesis, Model, ScheduleShape};
+use atoll_protocol::genesis::{Genesis, InnerOptimiser, Model, ScheduleShape};
 
 /// The run: a model by name, H, and a codec by name; none if there is no such model or codec.
 pub(super) fn of(model: &str, seed: u64, span: u32, codec: &str) -> Option<Genesis> {
@@ -11,6 +11,8 @@ pub(super) fn of(model: &str, seed: u64, span: u32, codec: &str) -> Option<Genes
     // So little that a step of four islands on two cores is done before its emulated time is over.
     genesis.data.batch = 1;
     genesis.data.sequence = genesis.data.sequence.min(SEQUENCE);
+    // The only one that rivals have.
+    genesis.inner.optimiser = InnerOptimiser::AdamW;
     genesis.schedule.peak = PEAK;
     // The rate follows merged tokens, of which there are none before a first round: a warm-up
     // would make a short race one about warm-ups. The inner optimiser has one of its own.

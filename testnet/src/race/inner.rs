@@ -88,9 +88,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let open = Dataset::open(&source, Tokenizer::byte(), 256, folder.path(), &mut |_| ());
         let dataset = Arc::new(open.unwrap());
-        let optimiser = Settings::default();
         let device = DeviceChoice::Cpu.resolve().unwrap();
-        let choices = Choices { device, threads: 1, optimiser, accumulate: 1 };
+        let choices = Choices { device, threads: 1, accumulate: 1 };
         let mut parameters = layout.initial(&genesis);
         let mut learner =
             Learner::new(&genesis, &node, &dataset, &choices, parameters.clone()).unwrap();

@@ -69,7 +69,7 @@ type Whole = (Point, Vec<OuterState>);
 impl Judge {
     /// A judge of runs of `genesis`, who has not seen anything yet.
     pub(super) fn new(genesis: &Genesis) -> Result<Self, UpError> {
-        let model = Model::new(genesis, genesis.schedule.peak, false, 1);
+        let model = Model::new(genesis, genesis.run_id(), genesis.schedule.peak, 1);
         let model = model.map_err(|error| UpError::usage(error.to_string(), "choose another"))?;
         let (questions, asked) = sync_channel::<Whole>(1);
         let (answer, answers) = sync_channel(1);

@@ -88,7 +88,7 @@ pub fn run(member: &Member, out: &mut dyn Write) -> Result<()> {
     let elements = Layout::new(&genesis).elements();
     let ring = Ring::join(member.number, member.members, elements, &listener, member.next)
         .context("no ring")?;
-    let lesson = Model::new(&genesis, genesis.schedule.peak, false, 1)?;
+    let lesson = Model::new(&genesis, genesis.run_id(), genesis.schedule.peak, 1)?;
     let island = lesson.island(SEED, member.number as u64)?;
     let mut trainer: Box<dyn Trainer> = match member.kind {
         Kind::Parallel => Box::new(Parallel::new(&genesis, member.number, ring, island)?),

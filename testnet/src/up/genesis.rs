@@ -1,6 +1,6 @@
 //! The run that a demonstration trains: the defaults, fitted to a few minutes on one machine.
 
-use atoll_protocol::genesis::{Genesis, Model};
+use atoll_protocol::genesis::{Genesis, InnerOptimiser, Model};
 
 use super::options::{GENERATED, Options};
 
@@ -39,13 +39,14 @@ pub(super) fn tokens_in_step(genesis: &Genesis) -> u64 {
 
 /// Lets the learning rate reach its floor at the end.
 fn fit(genesis: &mut Genesis, tokens: u64) {
-    genesis.schedule.peak = PEAK;
+    (genesis.inner.optimiser, genesis.schedule.peak) = INNER;
     genesis.schedule.total_tokens = tokens.clamp(1, i64::MAX.unsigned_abs());
     genesis.schedule.warmup_tokens = genesis.schedule.total_tokens / WARMUP_PART;
 }
 
-/// The highest learning rate, for the swarm and for one island alone: that of `atoll train`.
-const PEAK: f32 = 3e-3;
+/// The inner optimiser and its highest learning rate, for the swarm and for one island alone: those
+/// of `atoll train`.
+const INNER: (InnerOptimiser, f32) = (InnerOptimiser::AdamW, 3e-3);
 /// Rounds of each fragment that somebody who watches should see.
 const ROUNDS: u64 = 12;
 /// Fewer steps than this are hardly worth a payload.
@@ -72,7 +73,7 @@ mod tests {
         swarm.validate().unwrap();
         assert_eq!((swarm.init_seed, tokens_in_step(&swarm)), (7, 8 * 128));
         let rate = swarm.schedule.learning_rate(4_000_000);
-        assert!((rate - PEAK / 10.0).abs() < 1e-9, "{rate:?}");
+        assert!((rate - INNER.1 / 10.0).abs() < 1e-9, "{rate:?}");
         assert_eq!(swarm.rounds.steps, 24);
         let short = super::swarm(&options, 400_000);
         short.validate().unwrap();

@@ -116,7 +116,7 @@ const MANIFEST: &str = "island.json";
 const PARAMETERS: &str = "model.safetensors";
 const OUTER: &str = "outer.bin";
 /// What a lone island's folder says of how it was trained; nothing is trained here.
-const SETTINGS: &str = "data = \"generated\"\naccumulate = 1\nmuon = false\n";
+const SETTINGS: &str = "data = \"generated\"\naccumulate = 1\n";
 
 #[cfg(test)]
 mod tests {

@@ -6,12 +6,12 @@ pub mod settings;
 
 use atoll_kernels::adamw::{AdamW, square_norm};
 use atoll_kernels::muon::Muon;
-use atoll_protocol::genesis::TensorKind;
+use atoll_protocol::genesis::{InnerOptimiser, TensorKind};
 use thiserror::Error;
 
 use self::job::{Job, Rule};
 use self::moments::Moments;
-use self::settings::{Method, Settings};
+use self::settings::Settings;
 use super::gradients::Gradients;
 use super::threads::Threads;
 use crate::island::layout::{Layout, Place};
@@ -150,7 +150,8 @@ struct Tensor {
     index: usize,
     len: usize,
     rows: usize,
-    muon: bool,
+    /// Decay of Muon's momentum, if Muon treats it.
+    muon: Option<f32>,
     decays: bool,
     /// Length of the scratch it needs.
     scratch: usize,
@@ -159,7 +160,10 @@ struct Tensor {
 impl Tensor {
     fn new(index: usize, place: &Place, settings: &Settings) -> Self {
         let matrix = place.kind == TensorKind::Matrix && place.shape.len() == 2;
-        let muon = matrix && settings.method == Method::Muon;
+        let muon = match settings.optimiser {
+            InnerOptimiser::Muon { momentum } if matrix => Some(momentum),
+            InnerOptimiser::Muon { .. } | InnerOptimiser::AdamW => None,
+        };
         let rows = place.shape.first().copied().unwrap_or(1);
         let (len, columns) = (place.range.len(), place.range.len() / rows.max(1));
         Self {
@@ -168,13 +172,13 @@ impl Tensor {
             rows,
             muon,
             decays: place.kind != TensorKind::Vector,
-            scratch: if muon { Muon::scratch(rows, columns) } else { 0 },
+            scratch: muon.map_or(0, |_| Muon::scratch(rows, columns)),
         }
     }
 
     /// Lengths of the pieces that may be worked on apart.
     fn pieces(&self) -> impl Iterator<Item = usize> {
-        let piece = if self.muon { self.len.max(1) } else { PIECE };
+        let piece = if self.muon.is_some() { self.len.max(1) } else { PIECE };
         let len = self.len;
         (0..len).step_by(piece).map(move |start| piece.min(len - start))
     }
@@ -184,8 +188,7 @@ impl Tensor {
         let warm = (steps as f32 / settings.warm_up.max(1) as f32).min(1.0);
         let learning_rate = learning_rate * warm;
         let weight_decay = if self.decays { settings.weight_decay } else { 0.0 };
-        if self.muon {
-            let decay = settings.momentum;
+        if let Some(decay) = self.muon {
             let step = Muon { learning_rate, decay, weight_decay, gradient_scale: scale };
             return Rule::Muon(step, self.rows);
         }

@@ -2,9 +2,9 @@
 
 use super::decoder::Decoder;
 use super::optimiser::Optimiser;
-use super::optimiser::settings::{Method, Settings};
+use super::optimiser::settings::Settings;
 use super::*;
-use atoll_protocol::genesis::{Genesis, Model as GenesisModel};
+use atoll_protocol::genesis::{Genesis, InnerOptimiser, Model as GenesisModel};
 
 fn small(tied: bool) -> (Shape, Layout, Vec<f32>) {
     let model = GenesisModel::Llama {
@@ -81,10 +81,10 @@ fn single_parameters_have_the_slope_that_the_gradient_says() {
     }
 }
 
-fn train(threads: usize, method: Method, batches: usize) -> (Vec<f32>, Vec<f32>) {
+fn train(threads: usize, optimiser: InnerOptimiser, batches: usize) -> (Vec<f32>, Vec<f32>) {
     let (shape, layout, mut parameters) = small(true);
     let mut llama = Llama::new(shape, &layout, 16, threads).unwrap();
-    let settings = Settings { method, ..Settings::default() };
+    let settings = Settings { optimiser, ..Settings::default() };
     let mut optimiser = Optimiser::new(&layout, settings);
     let mut losses = Vec::new();
     for step in 0..5 {
@@ -104,31 +104,31 @@ fn furthest(one: &[f32], other: &[f32]) -> f32 {
 
 #[test]
 fn the_same_threads_give_the_same_bits() {
-    for method in [Method::AdamW, Method::Muon] {
+    for optimiser in [InnerOptimiser::AdamW, InnerOptimiser::muon()] {
         for threads in [1, 2, 3] {
-            assert_eq!(train(threads, method, 1), train(threads, method, 1));
+            assert_eq!(train(threads, optimiser, 1), train(threads, optimiser, 1));
         }
     }
 }
 
 #[test]
 fn threads_and_small_batches_change_no_more_than_rounding() {
-    let (losses, parameters) = train(1, Method::AdamW, 1);
+    let (losses, parameters) = train(1, InnerOptimiser::AdamW, 1);
     for threads in [2, 3, 4] {
-        let (others, moved) = train(threads, Method::AdamW, 1);
+        let (others, moved) = train(threads, InnerOptimiser::AdamW, 1);
         assert!(furthest(&losses, &others) < 1e-4);
         assert!(furthest(&parameters, &moved) < 2e-3);
     }
-    let (_, moved) = train(1, Method::AdamW, 3);
+    let (_, moved) = train(1, InnerOptimiser::AdamW, 3);
     assert!(furthest(&parameters, &moved) < 2e-3);
 }
 
 #[test]
 fn a_batch_is_learned_by_heart() {
-    for method in [Method::AdamW, Method::Muon] {
+    for optimiser in [InnerOptimiser::AdamW, InnerOptimiser::muon()] {
         let (shape, layout, mut parameters) = small(true);
         let mut llama = Llama::new(shape, &layout, 16, 2).unwrap();
-        let settings = Settings { method, weight_decay: 0.0, ..Settings::default() };
+        let settings = Settings { optimiser, weight_decay: 0.0, ..Settings::default() };
         let mut optimiser = Optimiser::new(&layout, settings);
         let batch = tokens(3, 17 * 4);
         let mut loss = f32::INFINITY;
@@ -136,7 +136,7 @@ fn a_batch_is_learned_by_heart() {
             loss = llama.gradient(&parameters, &batch);
             optimiser.step(&mut parameters, llama.gradients(), 0.01).unwrap();
         }
-        assert!(loss < 0.1, "{method:?}: {loss}");
+        assert!(loss < 0.1, "{}: {loss}", settings.optimiser.name());
         assert!((llama.loss(&parameters, &batch) - f64::from(loss)).abs() < 0.1);
     }
 }

@@ -64,6 +64,11 @@ impl DeviceModel {
         Ok(Self { shape, layout, device, parameters, moments, steps: 0, decoder })
     }
 
+    /// Where it computes.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
     /// Where each parameter lies.
     pub fn layout(&self) -> &Layout {
         &self.layout

@@ -7,14 +7,15 @@ use serde::de::value::{Error, StrDeserializer};
 use crate::genesis::bound;
 use crate::genesis::check::check_shape;
 use crate::genesis::error::GenesisError;
+use crate::genesis::inner::MUON_MOMENTUM;
 use crate::genesis::model::{NORM_EPSILON, ROPE_THETA};
 use crate::genesis::raw::{
-    Raw, RawData, RawMerge, RawModel, RawOuter, RawRoster, RawRounds, RawSchedule, RawTensor,
-    WordOr,
+    Raw, RawData, RawInner, RawMerge, RawModel, RawOuter, RawRoster, RawRounds, RawSchedule,
+    RawTensor, WordOr,
 };
 use crate::genesis::{
-    DataSpec, Genesis, Init, Merge, Model, Outer, PRESETS, RosterPolicy, Rounds, Schedule,
-    TensorKind, TensorSpec,
+    DataSpec, Genesis, Init, Inner, InnerOptimiser, Merge, Model, Outer, PRESETS, RosterPolicy,
+    Rounds, Schedule, TensorKind, TensorSpec,
 };
 use crate::id::{ContentId, NodeId};
 
@@ -34,11 +35,13 @@ pub(super) fn genesis(raw: Raw) -> Result<Genesis, GenesisError> {
             return Err(missing("model", &needed));
         }
     };
+    let inner = read_inner(raw.inner.unwrap_or_default())?;
     Ok(Genesis {
         init_seed: bound::INIT_SEED.read(raw.init_seed, base.init_seed)?,
         init_content: read_content("init_content", raw.init_content.as_deref())?,
         data: read_data(raw.data.unwrap_or_default(), base.data)?,
-        schedule: read_schedule(raw.schedule.unwrap_or_default())?,
+        schedule: read_schedule(raw.schedule.unwrap_or_default(), inner.optimiser)?,
+        inner,
         fragments: bound::FRAGMENTS.read(raw.fragments, base.fragments)?,
         rounds: read_rounds(raw.rounds.unwrap_or_default())?,
         outer: read_outer(raw.outer.unwrap_or_default())?,
@@ -142,17 +145,37 @@ fn read_data(raw: RawData, base: DataSpec) -> Result<DataSpec, GenesisError> {
     })
 }
 
-fn read_schedule(raw: RawSchedule) -> Result<Schedule, GenesisError> {
+fn read_schedule(raw: RawSchedule, optimiser: InnerOptimiser) -> Result<Schedule, GenesisError> {
     let base = Schedule::default();
     let total_tokens = bound::TOTAL_TOKENS.read(raw.total_tokens, base.total_tokens)?;
     Ok(Schedule {
-        peak: bound::PEAK.read(raw.peak, base.peak)?,
+        peak: bound::PEAK.read(raw.peak, optimiser.peak())?,
         // The default in proportion, so that a short run needs to say one number only.
         warmup_tokens: bound::WARMUP_TOKENS.read(raw.warmup_tokens, total_tokens / 100)?,
         total_tokens,
         floor_percent: bound::FLOOR_PERCENT.read(raw.floor_percent, base.floor_percent)?,
         shape: read_word("schedule.shape", raw.shape.as_deref(), base.shape, SHAPES)?,
     })
+}
+
+fn read_inner(raw: RawInner) -> Result<Inner, GenesisError> {
+    let base = Inner::default();
+    let word = raw.optimiser.as_deref().unwrap_or(base.optimiser.name());
+    let optimiser = match (word, raw.momentum) {
+        ("adamw", None) => InnerOptimiser::AdamW,
+        ("adamw", Some(momentum)) => {
+            // It would change the run's id and nothing else.
+            let allowed = "only with inner.optimiser = \"muon\"";
+            return Err(GenesisError::value(bound::INNER_MOMENTUM.key, momentum, allowed));
+        }
+        ("muon", momentum) => {
+            let momentum = bound::INNER_MOMENTUM.read(momentum, MUON_MOMENTUM)?;
+            InnerOptimiser::Muon { momentum }
+        }
+        _ => return Err(GenesisError::text("inner.optimiser", word, OPTIMISERS)),
+    };
+    let weight_decay = bound::WEIGHT_DECAY.read(raw.weight_decay, base.weight_decay)?;
+    Ok(Inner { optimiser, weight_decay })
 }
 
 fn read_rounds(raw: RawRounds) -> Result<Rounds, GenesisError> {
@@ -251,6 +274,7 @@ fn missing(key: &str, needed: &str) -> GenesisError {
 const INIT_STD: f32 = 0.02;
 const CODECS: &str = "f32, int8, int4, low, sparse";
 const KINDS: &str = "matrix, embedding, vector";
+const OPTIMISERS: &str = "adamw, muon";
 const RULES: &str = "mean, rda, trimmed-mean, centered-clip";
 const SHAPES: &str = "cosine, linear, constant";
 
@@ -273,6 +297,10 @@ mod tests {
         assert_eq!(read::<TensorKind>(KINDS).len(), 3);
         assert_eq!(read::<MergeRule>(RULES).len(), 4);
         assert_eq!(read::<ScheduleShape>(SHAPES).len(), 3);
+        for word in OPTIMISERS.split(", ") {
+            let raw = RawInner { optimiser: Some(word.into()), ..RawInner::default() };
+            assert_eq!(read_inner(raw).unwrap().optimiser.name(), word);
+        }
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use crate::genesis::raw::{
-    Raw, RawData, RawMerge, RawModel, RawOuter, RawRoster, RawRounds, RawSchedule, RawTensor,
-    WordOr,
+    Raw, RawData, RawInner, RawMerge, RawModel, RawOuter, RawRoster, RawRounds, RawSchedule,
+    RawTensor, WordOr,
 };
-use crate::genesis::{Genesis, Init, Model, RosterPolicy, TensorSpec};
+use crate::genesis::{Genesis, Init, Inner, InnerOptimiser, Model, RosterPolicy, TensorSpec};
 use crate::id::NodeId;
 
 /// `genesis` with nothing left to defaults: those of another release may differ.
@@ -34,6 +34,7 @@ pub(super) fn raw(genesis: &Genesis) -> Raw {
             floor_percent: Some(schedule.floor_percent.into()),
             shape: Some(word(&schedule.shape)),
         }),
+        inner: Some(raw_inner(&genesis.inner)),
         rounds: Some(RawRounds {
             steps: Some(rounds.steps.into()),
             steps_min: Some(rounds.steps_min.into()),
@@ -90,6 +91,18 @@ fn raw_model(model: &Model) -> Option<RawModel> {
         rope_theta: Some(real(rope_theta)),
         norm_epsilon: Some(real(norm_epsilon)),
     })
+}
+
+fn raw_inner(inner: &Inner) -> RawInner {
+    let momentum = match inner.optimiser {
+        InnerOptimiser::AdamW => None,
+        InnerOptimiser::Muon { momentum } => Some(real(momentum)),
+    };
+    RawInner {
+        optimiser: Some(inner.optimiser.name().into()),
+        momentum,
+        weight_decay: Some(real(inner.weight_decay)),
+    }
 }
 
 fn raw_roster(roster: &RosterPolicy) -> WordOr<RawRoster> {

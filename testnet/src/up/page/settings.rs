@@ -25,6 +25,7 @@ pub(super) fn html(page: &Page<'_>) -> String {
         ("text", text(options)),
         ("fragments", genesis.fragment_map().fragments().len().to_string()),
         ("steps between captures", genesis.rounds.steps.to_string()),
+        ("inner optimiser", inner(genesis)),
         ("learning rate falls over", schedule),
         ("speeds", speeds.join(", ")),
         ("links", page.outcome.links.clone().unwrap_or_else(|| LOOPBACK.into())),
@@ -44,6 +45,12 @@ pub(super) fn html(page: &Page<'_>) -> String {
         // The tensors follow from the model and are long.
         folded("Genesis", genesis.to_toml().split("\n[[tensor]]").next().unwrap_or_default()),
     )
+}
+
+/// What islands train with, and how fast at most.
+fn inner(genesis: &Genesis) -> String {
+    let name = genesis.inner.optimiser.name();
+    format!("{name}, learning rate up to {}", genesis.schedule.peak)
 }
 
 /// How many parameters there are.

@@ -1,10 +1,13 @@
-//! What an island may choose about its inner optimiser.
+//! The numbers of the inner optimiser.
 
-/// What an island may choose about its inner optimiser.
+use atoll_protocol::genesis::{Inner, InnerOptimiser};
+
+/// The numbers of the inner optimiser: those that the genesis says, and those that are the same in
+/// every run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// Which optimiser treats matrices.
-    pub method: Method,
+    pub optimiser: InnerOptimiser,
     /// Decay of AdamW's first moment.
     pub first_decay: f32,
     /// Decay of AdamW's second moment.
@@ -17,32 +20,27 @@ pub struct Settings {
     pub weight_decay: f32,
     /// Largest norm of a step's gradient; a longer one is shortened to it.
     pub clip: f32,
-    /// Decay of Muon's momentum.
-    pub momentum: f32,
     /// Steps over which the learning rate of a tensor rises after its moments were empty.
     pub warm_up: u32,
 }
 
-impl Default for Settings {
-    fn default() -> Self {
+impl Settings {
+    /// The settings of a run.
+    pub fn of(inner: &Inner) -> Self {
         Self {
-            method: Method::AdamW,
+            optimiser: inner.optimiser,
             first_decay: 0.9,
             second_decay: 0.95,
             epsilon: 1e-8,
-            weight_decay: 0.1,
+            weight_decay: inner.weight_decay,
             clip: 1.0,
-            momentum: 0.95,
             warm_up: 10,
         }
     }
 }
 
-/// Which optimiser treats matrices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
-    /// AdamW treats everything.
-    AdamW,
-    /// Muon treats matrices, AdamW embeddings and vectors.
-    Muon,
+impl Default for Settings {
+    fn default() -> Self {
+        Self::of(&Inner::default())
+    }
 }
