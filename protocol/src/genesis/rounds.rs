@@ -40,7 +40,8 @@ pub struct Rounds {
     pub horizon: u32,
     /// Silence after which an island no longer counts for quorum.
     ///
-    /// Default 10 000: five frontiers in a row are hardly lost by chance.
+    /// Default 20 000: ten frontiers in a row are hardly lost by chance, and a swarm at rest may
+    /// say one in eight seconds. While an island is missed, rounds close by quorum and grace.
     pub alive_ms: u64,
     /// Silence after which an island's agreement is no longer awaited for stability.
     ///
@@ -62,7 +63,7 @@ impl Default for Rounds {
             grace_ms_min: 250,
             grace_ms_max: 10_000,
             horizon: 64,
-            alive_ms: 10_000,
+            alive_ms: 20_000,
             forget_ms: 600_000,
             heartbeat_ms: 2000,
         }

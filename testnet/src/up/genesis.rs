@@ -18,6 +18,7 @@ pub(super) fn swarm(options: &Options, tokens: u64) -> Genesis {
     }
     // On one machine an answer takes milliseconds, and people watch.
     genesis.rounds.heartbeat_ms = 1000;
+    genesis.rounds.alive_ms = 8000;
     genesis.rounds.steps = steps(&genesis, options.islands, tokens);
     genesis.rounds.steps_min = (genesis.rounds.steps / 8).max(1);
     fit(&mut genesis, tokens);
