@@ -225,8 +225,7 @@ impl Room {
 
     fn execute_one(&mut self, index: usize, output: Output) {
         let me = self.nodes[index].engine.node();
-        self.messages +=
-            usize::from(matches!(output, Output::Publish(_) | Output::Send { .. }));
+        self.messages += usize::from(matches!(output, Output::Publish(_) | Output::Send { .. }));
         match output {
             Output::Persist(record) => self.nodes[index].records.push(record),
             Output::Publish(bytes) => {
