@@ -126,9 +126,8 @@ fn points(node: &Node, other: &NodeId) -> u64 {
 /// Whether a node is connected to another, as it says itself.
 fn is_connected(node: &Node, other: &NodeId) -> bool {
     let hex = other.to_hex();
-    let events = node.events().into_iter().filter(|it| it["node"] == hex);
-    let last =
-        events.filter(|it| it["event"] == "peer_up" || it["event"] == "peer_down").next_back();
+    let mut events = node.events().into_iter().filter(|it| it["node"] == hex);
+    let last = events.rfind(|it| it["event"] == "peer_up" || it["event"] == "peer_down");
     last.is_some_and(|it| it["event"] == "peer_up")
 }
 
