@@ -43,7 +43,7 @@ macro_rules! bugs {
 }
 
 bugs! {
-    /// Cuts are folded in the order their contributions arrived.
+    /// Cuts are folded in another order on every node (driver).
     ArrivalOrderFold = "arrival-order-fold",
     /// Outputs after a `Persist` leave before the record is durable (driver).
     ForgottenBarrier = "forgotten-persist-barrier",
@@ -53,7 +53,9 @@ bugs! {
     LostOnExpiry = "lost-pending-on-expiry",
     /// A node that is not caught up serves snapshots and histories.
     DonorNotCaughtUp = "donor-not-caught-up",
-    /// Rounds close as soon as quorum is met.
+    /// A node calls itself caught up whether it is or not.
+    FrontierUntrue = "frontier-untrue",
+    /// The grace window begins with the first contribution, before quorum is met.
     GraceIgnored = "grace-ignored",
     /// Rounds opened by others are never answered.
     NeverAnswers = "opened-round-never-answered",
@@ -63,13 +65,19 @@ bugs! {
     NanAdmitted = "nan-admitted",
     /// Token counts are believed.
     WeightUncapped = "weight-uncapped",
-    /// Of two histories the one heard of first wins.
+    /// Of two histories the one heard of first wins, however light it is.
     ForkByArrival = "fork-tie-by-arrival",
     /// A round becomes stable without the islands that are silent.
     StableWithoutAll = "stability-with-a-missing-peer",
-    /// Signatures do not cover the run.
+    /// A header that was signed for another run is as good as one for this.
     SignatureWithoutRun = "signature-without-run-id",
-    /// Rounds close with whatever is there.
+    /// Anybody may contribute, whatever the roster says.
+    RosterIgnored = "roster-ignored",
+    /// Evidence is believed without a look at its signatures.
+    EvidenceUnverified = "evidence-unverified",
+    /// One peer that has closed a round is enough to close it, too.
+    OnePeerCloses = "one-peer-closes",
+    /// Quorum is the same however many islands are alive.
     QuorumIgnored = "quorum-ignored",
     /// Evidence of equivocation is not acted on.
     EvidenceIgnored = "evidence-ignored",

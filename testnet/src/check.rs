@@ -110,6 +110,12 @@ pub trait World {
         let _ = (node, fragment);
         None
     }
+    /// Whether a payload that a node holds is well-formed, finite and within the genesis' limits.
+    /// None where that cannot be told.
+    fn is_good(&self, node: NodeIndex, payload: ContentId, fragment: FragmentId) -> Option<bool> {
+        let _ = (node, payload, fragment);
+        None
+    }
     /// The held-out loss of a node's outer state. None where it is not known.
     fn loss(&self, node: NodeIndex) -> Option<f64> {
         let _ = node;
@@ -155,7 +161,7 @@ pub enum Kind {
 /// Every checker, for a run of `run`.
 pub fn all(run: RunId, expect: Expect, band: Band) -> Vec<Box<dyn Checker>> {
     vec![
-        Box::new(Agreement::default()),
+        Box::new(Agreement::new(expect.heaviest)),
         Box::new(Admission::new(run)),
         Box::new(Quorum::new(run)),
         Box::new(Stability::new(run)),

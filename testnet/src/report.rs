@@ -19,6 +19,8 @@ pub struct Summary {
     pub failures: Vec<Failure>,
     /// How often each fault happened.
     pub faults: BTreeMap<&'static str, u64>,
+    /// How often engines took each of several ways.
+    pub ways: BTreeMap<&'static str, u64>,
     /// How often each checker compared something.
     pub checks: BTreeMap<&'static str, u64>,
     rounds: u64,
@@ -46,6 +48,9 @@ impl Summary {
         if let Some(outcome) = verdict.outcome() {
             for (name, count) in &outcome.fault_counts {
                 *self.faults.entry(name).or_default() += count;
+            }
+            for (name, count) in &outcome.ways {
+                *self.ways.entry(name).or_default() += count;
             }
             for (name, count) in &outcome.checks {
                 *self.checks.entry(name).or_default() += count;
@@ -81,12 +86,20 @@ impl Summary {
         self.failures.iter().max_by_key(|failure| grave(failure)).map_or(0, |f| f.exit_code)
     }
 
-    /// Fault kinds and checkers that many runs should have exercised, and did not.
+    /// Faults, ways of engines and checkers that many runs should have exercised, and did not.
     pub fn unexercised(&self) -> Vec<&'static str> {
         let faults = FAULTS.iter().copied().chain(Attack::ALL.map(Attack::name));
         let faults = faults.filter(|name| self.faults.get(name).is_none_or(|count| *count == 0));
+        let ways = WAYS.iter().copied();
+        let ways = ways.filter(|name| self.ways.get(name).is_none_or(|count| *count == 0));
+        let counts = [
+            ("late contributions", self.late),
+            ("re-folds", self.refolds),
+            ("re-issued", self.reissued),
+        ];
+        let counts = counts.into_iter().filter(|(_, count)| *count == 0).map(|(name, _)| name);
         let checks = self.checks.iter().filter(|(_, count)| **count == 0).map(|(name, _)| *name);
-        faults.chain(checks).collect()
+        faults.chain(ways).chain(counts).chain(checks).collect()
     }
 
     /// Prints the tables and, as the last line, how many passed.
@@ -95,6 +108,7 @@ impl Summary {
             writeln!(out, "FAILED {}\n  repeat with: {}\n", failure.what, failure.repeat)?;
         }
         table(out, "fault", "happened", &self.faults)?;
+        table(out, "way", "taken", &self.ways)?;
         table(out, "checker", "checks", &self.checks)?;
         writeln!(
             out,
@@ -119,6 +133,7 @@ impl Summary {
             "passed": self.passed,
             "failed": self.failed(),
             "faults": self.faults,
+            "ways": self.ways,
             "checks": self.checks,
             "rounds_closed": self.rounds,
             "late": self.late,
@@ -186,9 +201,10 @@ fn table(
 }
 
 /// Faults that three hundred seeds must have shown, beside the attacks.
-const FAULTS: [&str; 21] = [
+const FAULTS: [&str; 22] = [
     "loss",
     "duplication",
+    "gossip heard twice",
     "reordering",
     "latency spike",
     "clog",
@@ -208,6 +224,16 @@ const FAULTS: [&str; 21] = [
     "slow island",
     "invite",
     "revoke",
+];
+
+/// Ways that they must have taken.
+const WAYS: [&str; 6] = [
+    "closed: everyone",
+    "closed: grace",
+    "closed: peers",
+    "stable: unanimous",
+    "stable: forced",
+    "installed: another history",
 ];
 
 #[cfg(test)]
@@ -233,6 +259,7 @@ mod tests {
         summary.checks.insert("agreement", 0);
         let missing = summary.unexercised();
         assert!(missing.contains(&"loss") && missing.contains(&"agreement"));
+        assert!(missing.contains(&"closed: peers") && missing.contains(&"re-folds"));
         assert!(!missing.contains(&"crash"));
     }
 

@@ -1,12 +1,13 @@
 //! Named swarms, each with a sentence that says what it shows.
 
-use atoll_protocol::genesis::{Genesis, MergeRule};
+use atoll_protocol::genesis::{Genesis, MergeRule, RosterPolicy};
+use atoll_protocol::id::NodeId;
 use atoll_protocol::planted::Planted;
 use atoll_protocol::time::Time;
 
 use crate::check::{self, Band, Checker, Expect, NodeIndex};
 use crate::sim::byzantine::Attack;
-use crate::sim::{FaultEvent, IslandPlan, LinkPlan, PartitionKind, Role, Setup, liars};
+use crate::sim::{FaultEvent, IslandPlan, LinkPlan, PartitionKind, Role, Setup, liars, node_id};
 use crate::toy::Task;
 
 /// A named swarm.
@@ -78,7 +79,13 @@ pub fn named(name: &str, seed: u64) -> Vec<Scenario> {
 /// Every checker, with what may be expected of `setup`.
 pub fn checkers(setup: &Setup) -> Vec<Box<dyn Checker>> {
     let many = setup.islands.len() >= MANY_ISLANDS;
-    let expect = if many { Expect { rounds: 10 } } else { Expect::default() };
+    let rounds = if many { 10 } else { Expect::default().rounds };
+    // Nothing goes wrong but that the swarm parts, once and for long.
+    let heaviest = matches!(
+        setup.faults.as_slice(),
+        [(_, FaultEvent::Partition { kind: PartitionKind::Long, .. }), (_, FaultEvent::Rejoin(_))]
+    );
+    let expect = Expect { rounds, heaviest };
     check::all(setup.genesis.run_id(), expect, band(setup))
 }
 
@@ -149,9 +156,20 @@ pub fn one_liar(seed: u64, attack: Attack) -> Setup {
     let mut setup = calm(seed, 8);
     setup.islands[7].role = Role::Liar(attack);
     setup.genesis.merge.rule = MergeRule::CenteredClip;
+    if attack == Attack::NotOnRoster {
+        setup.genesis.roster =
+            RosterPolicy::Closed { nodes: honest_nodes(&setup), stewards: vec![node_id(seed, 0)] };
+    }
     setup.heal_at = Time(40_000);
     setup.end_at = Time(80_000);
     setup
+}
+
+fn honest_nodes(setup: &Setup) -> Vec<NodeId> {
+    let honest = setup.islands.iter().filter(|island| island.role == Role::Honest);
+    let mut nodes: Vec<NodeId> = honest.map(|island| node_id(setup.seed, island.key)).collect();
+    nodes.sort_unstable();
+    nodes
 }
 
 /// A run of the toy with short times.

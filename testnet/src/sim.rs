@@ -129,6 +129,8 @@ pub struct Outcome {
     pub digests: Vec<Ending>,
     /// How often each fault really happened.
     pub fault_counts: BTreeMap<&'static str, u64>,
+    /// How often engines took each of several ways.
+    pub ways: BTreeMap<&'static str, u64>,
     /// How often each checker compared something.
     pub checks: BTreeMap<&'static str, u64>,
     /// Rounds closed, over all nodes.
@@ -240,6 +242,7 @@ impl Simulation<'_> {
             violation: observer.violation,
             digests,
             fault_counts,
+            ways: world.tally.ways,
             rounds_closed: world.tally.rounds_closed,
             late: world.tally.late,
             refolds: world.tally.refolds,

@@ -34,9 +34,18 @@ impl Engine {
             return Ok(Examined::Idle);
         }
         self.check_header(&header)?;
-        self.roster.admits(&header.author, header.round)?;
+        if !self.planted(Bug::RosterIgnored) {
+            self.roster.admits(&header.author, header.round)?;
+        }
         if self.refused.contains(&(header.payload, header.fragment)) {
             return Ok(Examined::Idle);
+        }
+        if self.planted(Bug::SignatureWithoutRun) {
+            let mut other = self.run;
+            other.0[0] ^= 1;
+            if let Some(verified) = signed.clone().verify(other) {
+                return Ok(Examined::New(verified));
+            }
         }
         signed.verify(self.run).map(Examined::New).ok_or(Fault::BadSignature)
     }
@@ -96,7 +105,8 @@ impl Engine {
         if stranger || self.ledger.equivocated(&author) {
             return Ok(false);
         }
-        if evidence.holds(self.run) { Ok(true) } else { Err(Fault::BadEvidence) }
+        let believed = self.planted(Bug::EvidenceUnverified) && evidence.is_well_formed();
+        if believed || evidence.holds(self.run) { Ok(true) } else { Err(Fault::BadEvidence) }
     }
 
     /// Takes note of how a fetch ended.

@@ -224,7 +224,7 @@ impl Engine {
             self.courses.iter().map(super::course::Course::frontier_entry).collect();
         let roster = self.roster_digest();
         let step_ms = u32::try_from(self.step.mean().0).unwrap_or(u32::MAX);
-        let standing = if self.planted(crate::planted::Bug::DonorNotCaughtUp) {
+        let standing = if self.planted(crate::planted::Bug::FrontierUntrue) {
             Standing::CaughtUp
         } else {
             self.standing

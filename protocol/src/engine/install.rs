@@ -106,18 +106,24 @@ impl Engine {
         if course.installing.is_some() || course.job == Some(Job::Install) {
             return;
         }
-        let peers: Vec<(NodeId, &Chain)> =
+        let mut peers: Vec<(NodeId, &Chain)> =
             course.histories.iter().map(|(node, chain)| (*node, chain)).collect();
-        let mut choice = divergence::choose(&Claims {
-            own: &course.chain,
-            own_trails: course.foldable(),
+        let begun = Chain::new(fragment, self.config.initial[fragment.index()]);
+        let (mut own, mut own_trails) = (&course.chain, course.foldable());
+        if self.planted(Bug::ForkByArrival) {
+            // As if there were nothing to weigh the others' histories against.
+            peers.retain(|(_, chain)| {
+                own.trail_with(own_trails, chain.base()) != Some(chain.base_trail())
+            });
+            (own, own_trails) = (&begun, &[]);
+        }
+        let choice = divergence::choose(&Claims {
+            own,
+            own_trails,
             peers: &peers,
             live: self.heard_count(),
             donors: self.speakers().filter(|(_, peer)| peer.standing == Standing::CaughtUp).count(),
         });
-        if self.planted(Bug::ForkByArrival) && course.chain.base() > 0 {
-            choice = Choice::Keep;
-        }
         let Choice::Adopt { chain, donors } = choice else { return };
         let bytes_max = snapshot_bytes(self.elements[fragment.index()]);
         for donor in donors {

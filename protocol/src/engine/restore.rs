@@ -11,11 +11,10 @@ use crate::engine::outbox::Outbox;
 use crate::engine::{Engine, EngineConfig, Record};
 use crate::fetch::Fetcher;
 use crate::frontier::Standing;
-use crate::id::{ContributionId, FragmentId, NodeId, RunId};
+use crate::id::{ContributionId, FragmentId, NodeId};
 use crate::ledger::Ledger;
 use crate::limits::TOKENS_MAX;
 use crate::peers::Peers;
-use crate::planted::Bug;
 use crate::rng::Rng;
 use crate::roster::Roster;
 use crate::round::grace::Smoothed;
@@ -37,11 +36,7 @@ impl Engine {
             .zip(&config.initial)
             .map(|(fragment, digest)| Course::new(fragment.id, Chain::new(fragment.id, *digest)))
             .collect();
-        let run = if config.planted.is(Bug::SignatureWithoutRun) {
-            RunId([0; 32])
-        } else {
-            config.genesis.run_id()
-        };
+        let run = config.genesis.run_id();
         let rounds = config.genesis.rounds;
         let mut rng = Rng::new(config.seed);
         let first = Span(rng.below(rounds.heartbeat_ms / 4 + 1));
@@ -243,7 +238,7 @@ mod tests {
     use crate::engine::course::Job;
     use crate::engine::{Output, Settled};
     use crate::genesis::{Genesis, Init, TensorKind, TensorSpec};
-    use crate::id::{ContentId, RoundId, Version};
+    use crate::id::{ContentId, RoundId, RunId, Version};
     use crate::planted::Planted;
     use crate::testkit;
 

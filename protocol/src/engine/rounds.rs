@@ -11,7 +11,7 @@ use crate::message::Message;
 use crate::outer::{Cut, CutMember, cut_weight};
 use crate::planted::Bug;
 use crate::round::grace::{self, Measured};
-use crate::round::{self, CloseReason, RoundStatus, Seen, quorum};
+use crate::round::{self, RoundStatus, Seen, quorum};
 use crate::time::Span;
 
 impl Engine {
@@ -152,21 +152,15 @@ impl Engine {
             return false;
         }
         let seen = self.seen(round, have);
-        if seen.have >= seen.need {
+        if seen.have >= seen.need || self.planted(Bug::GraceIgnored) {
             self.courses[index].quorate_at.get_or_insert(self.now);
         } else {
             // An island that came back raised the quorum: the wait begins anew.
             self.courses[index].quorate_at = None;
         }
-        let mut status = round::status(&seen, self.now);
-        if self.planted(Bug::QuorumIgnored) || self.planted(Bug::GraceIgnored) && have >= seen.need
-        {
-            let (waited, window) = (Span(0), seen.window);
-            status = RoundStatus::Closes(CloseReason::Grace { waited, window });
-        }
         let course = &mut self.courses[index];
         course.closes_at = None;
-        match status {
+        match round::status(&seen, self.now) {
             RoundStatus::Waiting { .. } => false,
             RoundStatus::Grace { closes_at, .. } => {
                 course.closes_at = Some(closes_at);
@@ -193,11 +187,7 @@ impl Engine {
         let mut cuts = Vec::new();
         for number in base + 1..=version {
             let round = RoundId { fragment, number };
-            let mut members: Vec<CutMember> = self.cut(round).into_iter().map(member).collect();
-            if self.planted(Bug::ArrivalOrderFold) || self.planted(Bug::UnsortedCut) {
-                let own = members.iter().position(|member| member.author == self.me);
-                members.rotate_left(own.unwrap_or(0));
-            }
+            let members: Vec<CutMember> = self.cut(round).into_iter().map(member).collect();
             if let Some(own) = course.own.get(&number).filter(|own| own.kept)
                 && members.iter().all(|member| member.id != own.id)
             {
@@ -405,7 +395,13 @@ impl Engine {
             missing += u32::from(!self.contributed(round));
             slowest = slowest.max(self.step.mean());
         }
-        let (closed_by, closed_need) = self.closed_by(round);
+        let (closed_by, mut closed_need) = self.closed_by(round);
+        if self.planted(Bug::OnePeerCloses) {
+            closed_need = 1;
+        }
+        if self.planted(Bug::QuorumIgnored) {
+            live = 0;
+        }
         let measured = Measured { slowest_step: slowest, transfer: self.transfer.mean() };
         Seen {
             have,

@@ -38,7 +38,8 @@ impl Evidence {
             && self.second.clone().verify(run).is_some()
     }
 
-    fn is_well_formed(&self) -> bool {
+    /// Whether the headers contradict each other, whoever signed them.
+    pub(crate) fn is_well_formed(&self) -> bool {
         let (first, second) = (&self.first.body, &self.second.body);
         first < second && first.author == second.author && first.round_id() == second.round_id()
     }

@@ -27,6 +27,8 @@ struct Own {
     contributions: Vec<Contribution>,
     /// Members of the last fold.
     folded: BTreeSet<ContributionId>,
+    /// The newest base it ever had.
+    base: Version,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +45,13 @@ struct Contribution {
     /// Survivors no longer remember its round, and by then had another history than this node:
     /// it cannot tell whether it was merged.
     unknowable: bool,
+}
+
+impl Contribution {
+    /// Whether its round is a whole horizon below `base`.
+    fn is_past(&self, base: Version, horizon: Version) -> bool {
+        self.round.number.saturating_add(horizon) <= base
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,13 +155,18 @@ impl Accounting {
                     cuts.iter().flat_map(|cut| &cut.members).map(|member| member.id).collect();
                 Ok(())
             }
-            // Content that is dropped can no longer be issued again: its tokens are orphaned.
-            Output::Prune { fragment, payloads, .. } => {
-                let own = self.own(node, *fragment);
-                for contribution in &mut own.contributions {
-                    contribution.dropped |= payloads.contains(&contribution.payload);
-                }
-                Ok(())
+            Output::Prune { fragment, through, payloads, .. } => {
+                self.checks += 1;
+                let horizon = world.genesis().rounds.horizon;
+                let early = self.own(node, *fragment).give_up(payloads, *through, horizon);
+                // What comes back to one of two nodes with one key is not followed here.
+                let early = early.filter(|_| !shares_key(world, node));
+                early.map_or(Ok(()), |round| {
+                    Err(format!(
+                        "node {node} drops its contribution to {round}, which may have to be \
+                         issued again, at base {through} of a horizon of {horizon}"
+                    ))
+                })
             }
             Output::Adopt { fragment, pending, reissued, .. } => {
                 if shares_key(world, node) {
@@ -213,6 +227,17 @@ impl Accounting {
             return Err(format!(
                 "fates of {fragment} on node {node} make {sum}, not {}: {fates:?}",
                 fates.trained
+            ));
+        }
+        let horizon = world.genesis().rounds.horizon;
+        let own = self.own(node, fragment);
+        own.base = own.base.max(status.base);
+        let lost = own.may_be_lost(horizon);
+        if fates.orphaned > lost && !shares_key(world, node) {
+            return Err(format!(
+                "node {node} gave up {} tokens of {fragment}, of which at most {lost} were past \
+                 the horizon",
+                fates.orphaned
             ));
         }
         let trained = *self.own(node, fragment).trained.get_or_insert(fates.trained);
@@ -296,6 +321,34 @@ impl Own {
             again: Again::No,
             unknowable: false,
         });
+    }
+
+    /// The content of these payloads goes, and can no longer be issued again. Returns the round
+    /// of one that might still have to be.
+    fn give_up(
+        &mut self,
+        payloads: &[ContentId],
+        through: Version,
+        horizon: Version,
+    ) -> Option<RoundId> {
+        let mut early = None;
+        for contribution in &mut self.contributions {
+            if contribution.dropped || !payloads.contains(&contribution.payload) {
+                continue;
+            }
+            contribution.dropped = true;
+            if contribution.again == Again::No && !contribution.is_past(through, horizon) {
+                early = Some(contribution.round);
+            }
+        }
+        early
+    }
+
+    /// Tokens of contributions whose content need not be there any more.
+    fn may_be_lost(&self, horizon: Version) -> u64 {
+        let past =
+            self.contributions.iter().filter(|it| it.dropped || it.is_past(self.base, horizon));
+        past.map(|it| it.tokens).sum()
     }
 
     /// The history installed remembers nothing at or below `root`, and had parted from the one
@@ -398,6 +451,34 @@ mod tests {
         assert!(checker.observe(&world, &Event::Output(0, &adopt(&[], &[]))).is_err());
         assert_eq!(checker.observe(&world, &Event::Output(0, &adopt(&[], &[payload]))), Ok(()));
         assert_eq!(checker.observe(&world, &Event::Output(0, &adopt(&[], &[]))), Ok(()));
+    }
+
+    #[test]
+    fn what_may_have_to_be_issued_again_is_kept_for_a_horizon() {
+        let mut world = FakeWorld::new(1);
+        world.genesis.rounds.horizon = 4;
+        let prune = |through| Output::Prune {
+            fragment: FRAGMENT,
+            through,
+            own_through: 0,
+            payloads: vec![ContentId([1; 32])],
+        };
+        let signed = |world: &FakeWorld| {
+            let mut checker = Accounting::default();
+            let persist = world.persist(0, 3, 100);
+            assert_eq!(checker.observe(world, &Event::Output(0, &persist)), Ok(()));
+            checker
+        };
+        assert!(signed(&world).observe(&world, &Event::Output(0, &prune(6))).is_err());
+        let mut checker = signed(&world);
+        let lost = Fates { trained: 100, orphaned: 100, ..Fates::default() };
+        set(&mut world, lost);
+        let step = Input::Stepped { tokens: 0, step_ms: 10 };
+        assert!(checker.observe(&world, &Event::Input(0, &step)).is_err(), "its content is here");
+        assert_eq!(checker.observe(&world, &Event::Output(0, &prune(7))), Ok(()));
+        assert_eq!(checker.observe(&world, &Event::Input(0, &step)), Ok(()));
+        set(&mut world, Fates { trained: 101, orphaned: 101, ..Fates::default() });
+        assert!(checker.observe(&world, &Event::Input(0, &step)).is_err(), "more than there was");
     }
 
     #[test]

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use atoll_protocol::contribution::Header;
-use atoll_protocol::crypto::Signed;
+use atoll_protocol::crypto::{Body, Signed};
 use atoll_protocol::engine::{Output, Record};
-use atoll_protocol::id::{ContributionId, FragmentId, NodeId, RoundId, RunId};
+use atoll_protocol::genesis::RosterPolicy;
+use atoll_protocol::id::{ContributionId, FragmentId, NodeId, RoundId, RunId, Version};
+use atoll_protocol::ledger::Evidence;
 use atoll_protocol::outer::{Cut, CutMember};
 
 use super::lineage::capped_weight;
@@ -21,6 +23,9 @@ pub struct Admission {
     refused: BTreeMap<NodeIndex, BTreeSet<NodeId>>,
     /// The same, where the write that says so may still be lost.
     unwritten: BTreeMap<NodeIndex, BTreeSet<NodeId>>,
+    /// The last round that each node knows another to be invited to. A crash may take what was
+    /// written last; then this knows of more invitations than the node.
+    invited: BTreeMap<NodeIndex, BTreeMap<NodeId, Version>>,
     slots: BTreeMap<NodeIndex, BTreeMap<(RoundId, NodeId), ContributionId>>,
     checks: u64,
 }
@@ -33,6 +38,7 @@ impl Admission {
             verified: BTreeMap::new(),
             refused: BTreeMap::new(),
             unwritten: BTreeMap::new(),
+            invited: BTreeMap::new(),
             slots: BTreeMap::new(),
             checks: 0,
         }
@@ -89,16 +95,16 @@ impl Admission {
         }
         match output {
             Output::Persist(Record::Contribution(signed)) => self.persisted(world, node, signed),
-            Output::Persist(Record::Evidence(evidence)) => {
-                self.checks += 1;
-                let author = evidence.author();
-                if !evidence.holds(self.run) {
-                    return Err(format!("node {node} believed forged evidence against {author}"));
-                }
-                self.unwritten.entry(node).or_default().insert(author);
+            Output::Persist(Record::Evidence(evidence)) => self.evidence(world, node, evidence),
+            Output::Persist(Record::Invite(invite)) => {
+                self.steward(world, node, invite)?;
+                let invited = self.invited.entry(node).or_default();
+                let last = invited.entry(invite.body.node).or_default();
+                *last = invite.body.last_round.max(*last);
                 Ok(())
             }
             Output::Persist(Record::Revocation(revocation)) => {
+                self.steward(world, node, revocation)?;
                 self.unwritten.entry(node).or_default().insert(revocation.body.node);
                 Ok(())
             }
@@ -120,6 +126,58 @@ impl Admission {
         }
     }
 
+    fn evidence(
+        &mut self,
+        world: &dyn World,
+        node: NodeIndex,
+        evidence: &Evidence,
+    ) -> Result<(), String> {
+        self.checks += 1;
+        let author = evidence.author();
+        // Said first, and without a look at the evidence: who is honest never signs twice, so
+        // whatever passes for a proof of it is none.
+        if is_one_honest_node(world, &author) {
+            return Err(format!("node {node} believed evidence against {author}, who is honest"));
+        }
+        if !evidence.holds(self.run) {
+            return Err(format!("node {node} believed forged evidence against {author}"));
+        }
+        self.unwritten.entry(node).or_default().insert(author);
+        Ok(())
+    }
+
+    /// What changes the roster is signed by a steward of the genesis, for this run.
+    fn steward<T: Body + Clone>(
+        &mut self,
+        world: &dyn World,
+        node: NodeIndex,
+        signed: &Signed<T>,
+    ) -> Result<(), String> {
+        self.checks += 1;
+        let signer = signed.body.signer();
+        let stewards: &[NodeId] = match &world.genesis().roster {
+            RosterPolicy::Open => &[],
+            RosterPolicy::Closed { stewards, .. } | RosterPolicy::Invite { stewards } => stewards,
+        };
+        if stewards.contains(&signer) && is_signed(signed, self.run) {
+            return Ok(());
+        }
+        Err(format!("node {node} changed its roster for {signer}, whom it has no reason to obey"))
+    }
+
+    /// Whether the genesis, or an invitation that `node` wrote down, admits an author.
+    fn admits(&self, world: &dyn World, node: NodeIndex, header: &Header) -> bool {
+        match &world.genesis().roster {
+            RosterPolicy::Open => true,
+            RosterPolicy::Closed { nodes, .. } => nodes.contains(&header.author),
+            RosterPolicy::Invite { .. } => {
+                let invited = self.invited.get(&node);
+                let last = invited.and_then(|invited| invited.get(&header.author));
+                last.is_some_and(|last| header.round <= *last)
+            }
+        }
+    }
+
     fn persisted(
         &mut self,
         world: &dyn World,
@@ -130,14 +188,29 @@ impl Admission {
         let id = header.id();
         if !self.verified.contains_key(&id) {
             self.checks += 1;
-            if signed.clone().verify(self.run).is_none() {
+            if !is_signed(signed, self.run) {
                 return Err(format!(
                     "node {node} admitted {id} to {}, which {} did not sign for this run",
                     header.round_id(),
                     header.author
                 ));
             }
+            if world.is_good(node, header.payload, header.fragment) == Some(false) {
+                return Err(format!(
+                    "node {node} admitted {id} to {} with payload {}, which is not a good one",
+                    header.round_id(),
+                    header.payload
+                ));
+            }
             self.verified.insert(id, header);
+        }
+        self.checks += 1;
+        if !self.admits(world, node, &header) {
+            return Err(format!(
+                "node {node} admitted {id} to {}, but the roster does not admit {}",
+                header.round_id(),
+                header.author
+            ));
         }
         let slot = (header.round_id(), header.author);
         let known = *self.slots.entry(node).or_default().entry(slot).or_insert(id);
@@ -189,13 +262,18 @@ impl Admission {
         weight: u64,
     ) -> Result<(), String> {
         self.checks += 1;
-        let tokens: Option<Vec<u64>> =
-            cut.iter().map(|id| self.verified.get(id).map(|header| header.tokens)).collect();
-        let Some(tokens) = tokens else {
+        let headers: Option<Vec<&Header>> = cut.iter().map(|id| self.verified.get(id)).collect();
+        let Some(headers) = headers else {
             return Err(format!(
                 "node {node} made a round of {fragment} stable that nobody admitted"
             ));
         };
+        if !headers.windows(2).all(|pair| pair[0].author < pair[1].author) {
+            return Err(format!(
+                "node {node} made a round of {fragment} stable whose cut is not sorted by author"
+            ));
+        }
+        let tokens: Vec<u64> = headers.iter().map(|header| header.tokens).collect();
         let capped = capped_weight(&tokens, world.genesis().merge.weight_cap);
         if capped == weight {
             return Ok(());
@@ -206,9 +284,22 @@ impl Admission {
     }
 }
 
+/// Whether a signature holds for `run`, and for no run but that.
+fn is_signed<T: Body + Clone>(signed: &Signed<T>, run: RunId) -> bool {
+    let mut other = run;
+    other.0[0] ^= 1;
+    signed.clone().verify(run).is_some() && signed.clone().verify(other).is_none()
+}
+
+/// Whether exactly one node has this key, and follows the protocol.
+fn is_one_honest_node(world: &dyn World, id: &NodeId) -> bool {
+    let mut with_key = (0..world.nodes()).filter(|&node| world.node_id(node) == *id);
+    with_key.next().is_some_and(|node| world.is_honest(node)) && with_key.next().is_none()
+}
+
 #[cfg(test)]
 mod tests {
-    use atoll_protocol::ledger::Evidence;
+    use atoll_protocol::roster::{Invite, Revocation};
 
     use super::*;
     use crate::check::fake::{FakeWorld, RUN};
@@ -255,7 +346,8 @@ mod tests {
 
     #[test]
     fn a_stranger_a_replay_and_an_equivocator_are_seen() {
-        let world = FakeWorld::new(2);
+        let mut world = FakeWorld::new(2);
+        world.honest[1] = false;
         let mut checker = seen(&world);
         let stranger = fold(vec![member(&world.signed(0, 1, 999, RUN).body)], true);
         assert!(checker.observe(&world, &Event::Output(0, &stranger)).is_err());
@@ -273,7 +365,8 @@ mod tests {
 
     #[test]
     fn evidence_that_was_never_written_binds_nobody() {
-        let world = FakeWorld::new(2);
+        let mut world = FakeWorld::new(2);
+        world.honest[1] = false;
         let mut checker = seen(&world);
         let (one, other) = (world.signed(1, 1, 100, RUN), world.signed(1, 1, 200, RUN));
         let evidence = Evidence::between(&one, &other).unwrap();
@@ -285,18 +378,67 @@ mod tests {
     }
 
     #[test]
-    fn uncapped_weights_and_nan_are_seen() {
-        let world = FakeWorld::new(3);
+    fn evidence_against_an_honest_node_is_seen_and_twins_are_no_such() {
+        let mut world = FakeWorld::new(3);
+        let (one, other) = (world.signed(1, 1, 100, RUN), world.signed(1, 1, 200, RUN));
+        let evidence = Evidence::between(&one, &other).unwrap();
+        let evidence = Output::Persist(Record::Evidence(evidence));
+        let framed = Admission::new(RUN).observe(&world, &Event::Output(0, &evidence));
+        assert!(framed.unwrap_err().contains("honest"));
+        world.keys[2] = world.keys[1].clone();
+        assert_eq!(Admission::new(RUN).observe(&world, &Event::Output(0, &evidence)), Ok(()));
+    }
+
+    #[test]
+    fn who_is_not_on_the_roster_is_seen() {
+        let mut world = FakeWorld::new(3);
+        let id = |node: usize| world.keys[node].node();
+        let (nodes, stewards) = (vec![id(0), id(1)], vec![id(0)]);
+        world.genesis.roster = RosterPolicy::Closed { nodes, stewards: stewards.clone() };
         let mut checker = Admission::new(RUN);
-        let mut cut = Vec::new();
+        let mut observe = |world: &FakeWorld, node, output: Output| {
+            checker.observe(world, &Event::Output(node, &output))
+        };
+        assert_eq!(observe(&world, 0, world.persist(1, 1, 100)), Ok(()));
+        assert!(observe(&world, 0, world.persist(2, 1, 100)).is_err());
+        world.genesis.roster = RosterPolicy::Invite { stewards };
+        let invite = |steward: usize, run| {
+            let (key, node) = (&world.keys[steward], world.keys[2].node());
+            let invite = Invite { steward: key.node(), node, last_round: 3 };
+            Output::Persist(Record::Invite(key.sign(run, invite)))
+        };
+        assert!(observe(&world, 0, invite(1, RUN)).is_err(), "no steward");
+        assert!(observe(&world, 0, invite(0, RunId([1; 32]))).is_err(), "another run");
+        assert_eq!(observe(&world, 0, invite(0, RUN)), Ok(()));
+        assert_eq!(observe(&world, 0, world.persist(2, 3, 100)), Ok(()));
+        assert!(observe(&world, 0, world.persist(2, 4, 100)).is_err(), "too late");
+        assert!(observe(&world, 1, world.persist(2, 3, 100)).is_err(), "node 1 was not told");
+        let revocation = Revocation { steward: world.node_id(1), node: world.node_id(2) };
+        let revocation = world.keys[1].sign(RUN, revocation);
+        assert!(observe(&world, 0, Output::Persist(Record::Revocation(revocation))).is_err());
+    }
+
+    #[test]
+    fn uncapped_weights_unsorted_cuts_and_nan_are_seen() {
+        let mut world = FakeWorld::new(3);
+        let mut checker = Admission::new(RUN);
+        let mut cut = BTreeMap::new();
         for (node, tokens) in [(0, 100), (1, 120), (2, 1_000_000)] {
             let signed = world.signed(node, 1, tokens, RUN);
-            cut.push(signed.body.id());
+            cut.insert(signed.body.author, signed.body.id());
             let output = Output::Persist(Record::Contribution(signed));
             assert_eq!(checker.observe(&world, &Event::Output(0, &output)), Ok(()));
         }
+        let mut cut: Vec<ContributionId> = cut.into_values().collect();
         assert_eq!(checker.weight(&world, 0, FragmentId(0), &cut, 100 + 120 + 480), Ok(()));
         assert!(checker.weight(&world, 0, FragmentId(0), &cut, 1_000_220).is_err());
+        cut.reverse();
+        assert!(checker.weight(&world, 0, FragmentId(0), &cut, 100 + 120 + 480).is_err());
+        world.good = Some(false);
+        let poison = world.persist(0, 2, 100);
+        assert!(checker.observe(&world, &Event::Output(0, &poison)).is_err());
+        world.good = Some(true);
+        assert_eq!(checker.observe(&world, &Event::Output(0, &poison)), Ok(()));
         let good = Event::Folded(0, FragmentId(0), &[1.0, 2.0]);
         assert_eq!(checker.observe(&world, &good), Ok(()));
         let bad = Event::Folded(0, FragmentId(0), &[1.0, f32::NAN]);

@@ -15,7 +15,19 @@ pub struct Agreement {
     /// Trails that each node's base had on its way.
     bases: BTreeMap<(NodeIndex, FragmentId), BTreeMap<Version, Trail>>,
     lineage: Lineage,
+    /// Whether the heaviest history at the heal must be the one that survives.
+    weighed: bool,
+    /// That history: its weight and its trail, which breaks ties.
+    heaviest: BTreeMap<FragmentId, (u64, Trail)>,
     checks: u64,
+}
+
+impl Agreement {
+    /// For a swarm in which nothing goes wrong but that it parts for longer than the horizon, if
+    /// histories are to be `weighed`: elsewhere a heavy one may have nobody left to speak for it.
+    pub fn new(weighed: bool) -> Self {
+        Self { weighed, ..Self::default() }
+    }
 }
 
 impl Checker for Agreement {
@@ -26,6 +38,9 @@ impl Checker for Agreement {
     fn observe(&mut self, world: &dyn World, event: &Event<'_>) -> Result<(), String> {
         if let Event::Started(node) = event {
             self.lineage.restart(world, *node);
+        }
+        if let Event::Healed = event {
+            self.weigh(world);
         }
         let Event::Output(node, output) = event else { return Ok(()) };
         if !world.is_honest(*node) {
@@ -62,6 +77,7 @@ impl Checker for Agreement {
                 self.look(world, node, fragment)?;
             }
             self.compare_heads(world, &nodes, fragment)?;
+            self.compare_weights(world, &nodes, fragment)?;
             self.compare_bases(&nodes, fragment)?;
         }
         Ok(())
@@ -132,6 +148,40 @@ impl Agreement {
         Ok(())
     }
 
+    /// Notes which history is the heaviest now.
+    fn weigh(&mut self, world: &dyn World) {
+        let nodes = if self.weighed { settled(world) } else { Vec::new() };
+        for node in nodes {
+            for fragment in fragments(world) {
+                let Some(status) = world.status(node, fragment) else { continue };
+                let rank = (status.base_weight, status.base_trail);
+                let heaviest = self.heaviest.entry(fragment).or_insert(rank);
+                *heaviest = rank.max(*heaviest);
+            }
+        }
+    }
+
+    /// Every history goes through the one that was the heaviest.
+    fn compare_weights(
+        &mut self,
+        world: &dyn World,
+        nodes: &[NodeIndex],
+        fragment: FragmentId,
+    ) -> Result<(), String> {
+        let Some((weight, trail)) = self.heaviest.get(&fragment).copied() else { return Ok(()) };
+        for &node in nodes {
+            let Some(status) = world.status(node, fragment) else { continue };
+            self.checks += 1;
+            if !self.lineage.descends(fragment, status.head_trail, trail) {
+                return Err(format!(
+                    "the history of {fragment} that survives on node {node} is not the one that \
+                     was the heaviest when faults ended ({trail}, {weight} tokens)"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     fn compare_bases(&mut self, nodes: &[NodeIndex], fragment: FragmentId) -> Result<(), String> {
         let mut known: BTreeMap<Version, (Trail, NodeIndex)> = BTreeMap::new();
         for &node in nodes {
@@ -188,5 +238,28 @@ mod tests {
         assert_eq!(checker.observe(&world, &Event::Output(0, &output)), Ok(()));
         assert_eq!(checker.observe(&world, &Event::Output(1, &output)), Ok(()));
         assert!(checker.finish(&world).is_err());
+    }
+
+    #[test]
+    fn a_lighter_history_must_not_survive() {
+        let fragment = FragmentId(0);
+        let based = |weight| {
+            let mut status = status(fragment, 1, 7, 1);
+            status.base_weight = weight;
+            status
+        };
+        let survives = |weighed| {
+            let mut world = FakeWorld::new(2);
+            let (mut heavy, light) = (based(20), based(10));
+            heavy.base_trail = Trail([8; 32]);
+            world.set(0, fragment, heavy);
+            world.set(1, fragment, light);
+            let mut checker = Agreement::new(weighed);
+            assert_eq!(checker.observe(&world, &Event::Healed), Ok(()));
+            world.set(0, fragment, light);
+            checker.finish(&world)
+        };
+        assert_eq!(survives(false), Ok(()));
+        assert!(survives(true).unwrap_err().contains("heaviest"));
     }
 }

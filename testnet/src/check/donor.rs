@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use atoll_protocol::crypto::Signed;
 use atoll_protocol::engine::{CloseReason, Output, Record, Report};
 use atoll_protocol::frontier::Standing;
-use atoll_protocol::id::ContributionId;
+use atoll_protocol::id::{ContributionId, FragmentId};
+use atoll_protocol::message::Message;
 
 use super::{Checker, Event, NodeIndex, World, shares_key};
 
@@ -34,8 +36,11 @@ impl Checker for Donor {
             Event::Served(_, content) => {
                 self.checks += 1;
                 // A snapshot is served on the spot, so the engine's own standing is the one.
-                if world.standing(node) == Some(Standing::Joining) {
-                    return Err(format!("node {node} served snapshot {content} while joining"));
+                let standing = world.standing(node);
+                if standing != Some(Standing::CaughtUp) {
+                    return Err(format!(
+                        "node {node} served snapshot {content} while {standing:?}"
+                    ));
                 }
                 Ok(())
             }
@@ -61,6 +66,7 @@ impl Donor {
             return Ok(());
         }
         let standing = self.standings.get(&node).copied().unwrap_or(Standing::Joining);
+        let behind = standing != Standing::CaughtUp;
         let own = world.node_id(node);
         let what = match output {
             // One that was signed long ago may come back through a peer.
@@ -70,7 +76,7 @@ impl Donor {
                     && self.signed.insert(signed.body.id()) =>
             {
                 self.checks += 1;
-                (standing != Standing::CaughtUp).then(|| {
+                behind.then(|| {
                     format!("contributed to {} while {standing:?}", signed.body.round_id())
                 })
             }
@@ -79,12 +85,15 @@ impl Donor {
                 if !matches!(reason, CloseReason::Peers { .. }) =>
             {
                 self.checks += 1;
-                (standing == Standing::Joining).then(|| format!("closed {round} while joining"))
+                behind.then(|| format!("closed {round} while {standing:?}"))
             }
             Output::Send { to, bytes } if bytes.starts_with(&HISTORY) => {
                 self.checks += 1;
-                (standing == Standing::Joining)
-                    .then(|| format!("sent {to} a history while joining"))
+                behind.then(|| format!("sent {to} a history while {standing:?}"))
+            }
+            Output::Publish(bytes) | Output::Send { bytes, .. } if bytes.starts_with(&FRONTIER) => {
+                self.checks += 1;
+                untrue(world, node, standing, bytes)
             }
             _ => None,
         };
@@ -92,20 +101,50 @@ impl Donor {
     }
 }
 
-/// How a history begins: its place in `Message`.
+/// What is not true of a node's own frontier, in words. While it folds a late contribution a node
+/// speaks of its base only.
+fn untrue(world: &dyn World, node: NodeIndex, standing: Standing, bytes: &[u8]) -> Option<String> {
+    let Ok(Message::Frontier(Signed { body, .. })) = Message::decode(bytes) else {
+        return Some("said something that begins like a frontier".into());
+    };
+    if body.node != world.node_id(node) || body.standing != standing {
+        return Some(format!(
+            "says that {} is {:?}, but is {standing:?}",
+            body.node, body.standing
+        ));
+    }
+    (body.first.0..).map(FragmentId).zip(&body.entries).find_map(|(fragment, entry)| {
+        let status = world.status(node, fragment)?;
+        let says = (entry.version, entry.digest);
+        let same_base = (entry.base, entry.base_trail) == (status.base, status.base_trail.short());
+        let same_state = says == (status.head, status.digest.short())
+            || says == (status.base, status.base_digest.short());
+        (!same_base || !same_state)
+            .then(|| format!("says {entry:?} of {fragment}, but stands at {status:?}"))
+    })
+}
+
+/// How a frontier begins: its place in `Message`.
+const FRONTIER: [u8; 4] = [1, 0, 0, 0];
+/// How a history begins.
 const HISTORY: [u8; 4] = [9, 0, 0, 0];
 
 #[cfg(test)]
 mod tests {
-    use atoll_protocol::id::{ContentId, FragmentId, RoundId};
+    use atoll_protocol::id::{ContentId, RoundId, Trail};
 
     use super::*;
-    use crate::check::fake::FakeWorld;
+    use crate::check::fake::{FakeWorld, status};
 
     #[test]
     fn a_joiner_that_speaks_up_is_seen() {
+        speaks_up(Standing::Joining);
+        speaks_up(Standing::Muted);
+    }
+
+    fn speaks_up(standing: Standing) {
         let mut world = FakeWorld::new(2);
-        world.standings[0] = Standing::Joining;
+        world.standings[0] = standing;
         let mut checker = Donor::default();
         assert_eq!(checker.observe(&world, &Event::Started(0)), Ok(()));
         let round = RoundId { fragment: FragmentId(0), number: 1 };
@@ -128,5 +167,33 @@ mod tests {
             assert_eq!(checker.observe(&world, &Event::Decided(0, output)), Ok(()));
         }
         assert_eq!(checker.observe(&world, &served), Ok(()));
+    }
+
+    #[test]
+    fn a_frontier_that_is_not_true_is_seen() {
+        let mut world = FakeWorld::new(2);
+        let mut checker = Donor::default();
+        assert_eq!(checker.observe(&world, &Event::Started(0)), Ok(()));
+        let fragment = FragmentId(0);
+        let mut stands = status(fragment, 3, 7, 0);
+        stands.base_trail = Trail([0; 32]);
+        world.set(0, fragment, stands);
+        let mut says = |world: &FakeWorld, node, version| {
+            let frontier = Output::Publish(world.frontier(node, 1, version));
+            checker.observe(world, &Event::Decided(0, &frontier))
+        };
+        assert_eq!(says(&world, 0, 3), Ok(()));
+        assert_eq!(says(&world, 0, 0), Ok(()), "its base");
+        assert!(says(&world, 0, 2).is_err(), "neither head nor base");
+        assert!(says(&world, 1, 3).is_err(), "somebody else's");
+        stands.base_trail = Trail([1; 32]);
+        world.set(0, fragment, stands);
+        assert!(says(&world, 0, 3).is_err(), "another history");
+        stands.base_trail = Trail([0; 32]);
+        world.set(0, fragment, stands);
+        let fallen = Output::Report(Report::Standing(Standing::Joining));
+        assert_eq!(checker.observe(&world, &Event::Decided(0, &fallen)), Ok(()));
+        let frontier = Output::Publish(world.frontier(0, 1, 3));
+        assert!(checker.observe(&world, &Event::Decided(0, &frontier)).is_err(), "not caught up");
     }
 }

@@ -26,6 +26,7 @@ pub(super) struct FakeWorld {
     pub(super) statuses: BTreeMap<(NodeIndex, FragmentId), FragmentStatus>,
     pub(super) sizes: Vec<(&'static str, usize, usize)>,
     pub(super) error: Option<f64>,
+    pub(super) good: Option<bool>,
     pub(super) loss: Option<f64>,
     pub(super) central: Option<f64>,
 }
@@ -46,6 +47,7 @@ impl FakeWorld {
             statuses: BTreeMap::new(),
             sizes: Vec::new(),
             error: None,
+            good: None,
             loss: None,
             central: None,
         }
@@ -148,6 +150,10 @@ impl World for FakeWorld {
 
     fn conservation(&self, _node: NodeIndex, _fragment: FragmentId) -> Option<f64> {
         self.error
+    }
+
+    fn is_good(&self, _: NodeIndex, _: ContentId, _: FragmentId) -> Option<bool> {
+        self.good
     }
 
     fn loss(&self, _node: NodeIndex) -> Option<f64> {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use atoll_protocol::engine::Input;
 use atoll_protocol::frontier::{Frontier, Standing};
-use atoll_protocol::id::{FragmentId, NodeId, RunId, Version};
+use atoll_protocol::id::{FragmentId, NodeId, RoundId, RunId, Version};
 use atoll_protocol::message::Message;
 use atoll_protocol::time::{Span, Time};
 
@@ -86,6 +86,27 @@ impl Heard {
             })
             .map(|(id, peer)| (*id, peer.clone()))
             .collect()
+    }
+
+    /// How many nodes, liars included, may have told `node` within this time that they take part
+    /// and have closed a round.
+    pub(super) fn closed_by(
+        &self,
+        world: &dyn World,
+        node: NodeIndex,
+        round: RoundId,
+        within: Span,
+    ) -> usize {
+        let Some(peers) = self.peers.get(&node) else { return 0 };
+        let own = world.node_id(node);
+        let told = peers.iter().filter(|(id, peer)| {
+            **id != own
+                && peer.takes_part
+                && !peer.gone
+                && world.now().since(peer.at) <= within
+                && peer.version(round.fragment).is_some_and(|version| version >= round.number)
+        });
+        told.count()
     }
 
     fn frontier(&mut self, world: &dyn World, node: NodeIndex, bytes: &[u8]) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use atoll_protocol::engine::{Input, Output, Record, Report};
 use atoll_protocol::frontier::Standing;
 use atoll_protocol::genesis::RosterPolicy;
-use atoll_protocol::id::{FragmentId, NodeId, RoundId, Version};
+use atoll_protocol::id::{ContributionId, FragmentId, NodeId, RoundId, Version};
 
 use super::{Checker, Event, Kind, NodeIndex, World, fragments, settled, shares_key};
 
@@ -14,11 +14,13 @@ use super::{Checker, Event, Kind, NodeIndex, World, fragments, settled, shares_k
 pub struct Expect {
     /// Rounds that each node closes in each fragment after the heal.
     pub rounds: Version,
+    /// Whether the history that is the heaviest at the heal survives.
+    pub heaviest: bool,
 }
 
 impl Default for Expect {
     fn default() -> Self {
-        Self { rounds: 2 }
+        Self { rounds: 2, heaviest: false }
     }
 }
 
@@ -29,10 +31,13 @@ pub struct Liveness {
     healed: bool,
     versions: BTreeMap<(NodeIndex, FragmentId), Version>,
     closed: BTreeMap<(NodeIndex, FragmentId), Version>,
-    contributed: BTreeSet<NodeIndex>,
+    /// Contributions to each fragment since the heal.
+    contributed: BTreeMap<(NodeIndex, FragmentId), u64>,
+    /// Which they are.
+    since_heal: BTreeSet<ContributionId>,
     /// The newest round that each node ever signed for.
     signed: BTreeMap<(NodeIndex, FragmentId), Version>,
-    /// Authors that somebody else folded after the heal.
+    /// Authors of whom somebody else folded what they contributed after the heal.
     merged: BTreeSet<NodeId>,
     refused: BTreeSet<NodeId>,
     invited: BTreeMap<NodeId, Version>,
@@ -60,7 +65,8 @@ impl Liveness {
             healed: false,
             versions: BTreeMap::new(),
             closed: BTreeMap::new(),
-            contributed: BTreeSet::new(),
+            contributed: BTreeMap::new(),
+            since_heal: BTreeSet::new(),
             signed: BTreeMap::new(),
             merged: BTreeSet::new(),
             refused: BTreeSet::new(),
@@ -140,17 +146,20 @@ impl Liveness {
             Output::Report(Report::Closed { round, .. }) if self.healed => {
                 *self.closed.entry((node, round.fragment)).or_default() += 1;
             }
-            Output::Report(Report::Contributed { round, .. }) => {
+            Output::Report(Report::Contributed { round, id, .. }) => {
                 let newest = self.signed.entry((node, round.fragment)).or_default();
                 *newest = round.number.max(*newest);
                 if self.healed {
-                    self.contributed.insert(node);
+                    *self.contributed.entry((node, round.fragment)).or_default() += 1;
+                    self.since_heal.insert(*id);
                 }
             }
             Output::Materialise { cuts, .. } if self.healed => {
                 let own = world.node_id(node);
                 let members = cuts.iter().flat_map(|cut| &cut.members);
-                self.merged.extend(members.map(|member| member.author).filter(|id| *id != own));
+                let new = members
+                    .filter(|member| member.author != own && self.since_heal.contains(&member.id));
+                self.merged.extend(new.map(|member| member.author));
             }
             _ => {}
         }
@@ -206,11 +215,16 @@ impl Liveness {
                 continue;
             }
             self.checks += 1;
-            if !self.contributed.contains(&node) {
+            let counts = fragments(world).map(|fragment| self.contributed.get(&(node, fragment)));
+            let most = counts.flatten().copied().max().unwrap_or(0);
+            if most == 0 {
                 return Err(format!("node {node} contributed nothing since faults ended"));
             }
-            if !alone && !self.merged.contains(&id) {
-                return Err(format!("nobody merged what node {node} contributed"));
+            if !alone && most >= MERGED_OF && !self.merged.contains(&id) {
+                return Err(format!(
+                    "nobody merged what node {node} contributed since faults ended, {most} times \
+                     to one fragment"
+                ));
             }
         }
         Ok(())
@@ -305,12 +319,13 @@ impl Answers {
 
 /// Steps past `steps_min` after which an answer is overdue.
 const STEPS_SLACK: u32 = 3;
+/// Of so many contributions to one fragment somebody must have merged one; the last may be late.
+const MERGED_OF: u64 = 3;
 /// Fewer unanswered rounds than this can be bad luck.
 const MISSED_MIN: u64 = 6;
 
 #[cfg(test)]
 mod tests {
-    use atoll_protocol::id::ContributionId;
     use atoll_protocol::outer::{Cut, CutMember};
 
     use super::*;
@@ -327,19 +342,28 @@ mod tests {
         checker
     }
 
-    fn takes_part(world: &FakeWorld, checker: &mut Liveness, node: NodeIndex) {
-        let header = world.signed(node, 5, 100, crate::check::fake::RUN).body;
+    fn contributes(world: &FakeWorld, checker: &mut Liveness, node: NodeIndex, round: Version) {
+        let header = world.signed(node, round, 100, crate::check::fake::RUN).body;
         let contributed = Output::Report(Report::Contributed {
             round: header.round_id(),
-            id: ContributionId([0; 32]),
+            id: header.id(),
             tokens: 100,
             steps: 8,
             answer: false,
         });
         assert_eq!(checker.observe(world, &Event::Output(node, &contributed)), Ok(()));
+    }
+
+    fn takes_part(world: &FakeWorld, checker: &mut Liveness, node: NodeIndex) {
+        contributes(world, checker, node, 5);
+        is_folded(world, checker, node, 5);
+    }
+
+    fn is_folded(world: &FakeWorld, checker: &mut Liveness, node: NodeIndex, round: Version) {
+        let header = world.signed(node, round, 100, crate::check::fake::RUN).body;
         let (id, author) = (header.id(), header.author);
         let member = CutMember { id, author, tokens: 100, payload: header.payload };
-        let cuts = vec![Cut { round: 5, members: vec![member] }];
+        let cuts = vec![Cut { round, members: vec![member] }];
         let fold = Output::Materialise { fragment: FRAGMENT, cuts };
         assert_eq!(checker.observe(world, &Event::Output(1 - node, &fold)), Ok(()));
     }
@@ -359,6 +383,21 @@ mod tests {
         assert_eq!(checker.finish(&world), Ok(()));
         world.standings[1] = Standing::Joining;
         assert!(checker.finish(&world).is_err(), "node 1 joins for ever");
+    }
+
+    #[test]
+    fn work_from_before_the_heal_is_no_sign_of_life() {
+        let mut world = FakeWorld::new(2);
+        let mut checker = healed(&mut world);
+        for node in 0..2 {
+            world.set(node, FRAGMENT, status(FRAGMENT, 7, 7, 1));
+        }
+        takes_part(&world, &mut checker, 0);
+        (5..8).for_each(|round| contributes(&world, &mut checker, 1, round));
+        is_folded(&world, &mut checker, 1, 4);
+        assert!(checker.finish(&world).unwrap_err().contains("nobody merged"));
+        is_folded(&world, &mut checker, 1, 7);
+        assert_eq!(checker.finish(&world), Ok(()));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use atoll_protocol::genesis::{RosterPolicy, Rounds};
 use atoll_protocol::id::{NodeId, RoundId, RunId, Version};
 use atoll_protocol::time::{Span, Time};
 
-use super::heard::Heard;
+use super::heard::{Heard, Peer};
 use super::{Checker, Event, NodeIndex, World};
 
 /// Rounds close with enough contributions, for a reason that holds.
@@ -17,6 +17,8 @@ pub struct Quorum {
     heard: Heard,
     /// When each author's contribution to a round was here.
     arrivals: BTreeMap<NodeIndex, BTreeMap<RoundId, BTreeMap<NodeId, Time>>>,
+    /// When each node surely had too few contributions to a round for the last time.
+    unmet: BTreeMap<NodeIndex, BTreeMap<RoundId, Time>>,
     /// Whom each node has reason to refuse.
     refused: BTreeMap<NodeIndex, BTreeSet<NodeId>>,
     /// The last round that each node knows another to be invited to.
@@ -30,6 +32,7 @@ impl Quorum {
         Self {
             heard: Heard::new(run),
             arrivals: BTreeMap::new(),
+            unmet: BTreeMap::new(),
             refused: BTreeMap::new(),
             invited: BTreeMap::new(),
             checks: 0,
@@ -56,18 +59,14 @@ impl Checker for Quorum {
         }
         match output {
             Output::Persist(Record::Contribution(signed)) => {
-                let rounds = self.arrivals.entry(*node).or_default();
-                let authors = rounds.entry(signed.body.round_id()).or_default();
-                authors.entry(signed.body.author).or_insert(world.now());
+                self.arrived(world, *node, signed.body.round_id(), signed.body.author);
                 Ok(())
             }
             // What another node signed with our key counts, but is not written down.
             Output::Report(Report::Admitted { round, author, .. })
                 if *author == world.node_id(*node) =>
             {
-                let rounds = self.arrivals.entry(*node).or_default();
-                let authors = rounds.entry(*round).or_default();
-                authors.entry(*author).or_insert(world.now());
+                self.arrived(world, *node, *round, *author);
                 Ok(())
             }
             Output::Persist(Record::Evidence(evidence)) => {
@@ -93,6 +92,8 @@ impl Checker for Quorum {
                         authors.retain(|author, _| *author == own && round.number > *own_through);
                     }
                 }
+                let unmet = self.unmet.entry(*node).or_default();
+                unmet.retain(|round, _| round.fragment != *fragment || round.number > *through);
                 Ok(())
             }
             Output::Report(Report::Closed { round, have, need, reason }) => {
@@ -110,6 +111,18 @@ impl Checker for Quorum {
 }
 
 impl Quorum {
+    /// A contribution is here. The engine looks at once whether that makes a quorum.
+    fn arrived(&mut self, world: &dyn World, node: NodeIndex, round: RoundId, author: NodeId) {
+        let rounds = self.arrivals.entry(node).or_default();
+        let authors = rounds.entry(round).or_default();
+        authors.entry(author).or_insert(world.now());
+        let have = count(authors.len());
+        let live = self.live(world, node, round);
+        if have < needed(&world.genesis().rounds, live.islands) {
+            self.unmet.entry(node).or_default().insert(round, world.now());
+        }
+    }
+
     fn closed(
         &self,
         world: &dyn World,
@@ -123,15 +136,7 @@ impl Quorum {
         let mut arrivals: Vec<Time> =
             authors.into_iter().flat_map(BTreeMap::values).copied().collect();
         arrivals.sort_unstable();
-        // The decision was made before this report came out: only islands that spoke within half
-        // an alive window, and have taken part for a while, surely counted then.
-        let mut surely = self.heard.islands(world, node, Span(rounds.alive_ms / 2));
-        surely.retain(|(island, peer)| {
-            world.now().since(peer.since) >= SETTLED && self.admits(world, node, island, round)
-        });
-        let caught_up = world.standing(node) == Some(Standing::CaughtUp);
-        let own = u32::from(world.trains(node) && caught_up);
-        let live = u32::try_from(surely.len()).unwrap_or(u32::MAX).saturating_add(own);
+        let Live { surely, islands: live } = self.live(world, node, round);
         let least = needed(rounds, live);
         // Whoever follows most of the swarm relies on their quorum.
         let follows = matches!(reason, CloseReason::Peers { .. });
@@ -146,7 +151,7 @@ impl Quorum {
                 "{have} contributions, but {live} live islands make {least} necessary"
             ));
         }
-        let here = u32::try_from(arrivals.len()).unwrap_or(u32::MAX);
+        let here = count(arrivals.len());
         if here < have {
             return Err(format!("it counts {have} contributions and holds {here}"));
         }
@@ -157,6 +162,8 @@ impl Quorum {
                 let least = usize::try_from(needed(rounds, 0) - 1).unwrap_or(usize::MAX);
                 let met = arrivals.get(least);
                 let since = met.map_or(Span(0), |met| world.now().since(*met));
+                let unmet = self.unmet.get(&node).and_then(|rounds| rounds.get(&round));
+                let since = unmet.map_or(since, |unmet| since.min(world.now().since(*unmet)));
                 grace(rounds, waited, window, since)
             }
             CloseReason::Everyone => {
@@ -168,13 +175,46 @@ impl Quorum {
                     Err(format!("everyone had contributed, it says, but not {island}"))
                 })
             }
-            CloseReason::Peers { closed: 0 } => Err("no peer had".into()),
-            CloseReason::Peers { .. } => Ok(()),
+            CloseReason::Peers { closed } => self.followed(world, node, round, closed, live),
         }
     }
-}
 
-impl Quorum {
+    /// Most of the swarm, as the node must have seen it, had closed the round.
+    fn followed(
+        &self,
+        world: &dyn World,
+        node: NodeIndex,
+        round: RoundId,
+        closed: u32,
+        live: u32,
+    ) -> Result<(), String> {
+        // A clock that runs slow makes the window longer.
+        let within = Span(world.genesis().rounds.alive_ms * 20 / 19 + CLOCK_SLACK_MS);
+        let told = count(self.heard.closed_by(world, node, round, within));
+        if told < closed {
+            return Err(format!("{closed} peers had, it says, but only {told} told it so"));
+        }
+        let most = live / 2 + 1;
+        if closed < most {
+            return Err(format!("{closed} peers had, but most of {live} live islands are {most}"));
+        }
+        Ok(())
+    }
+
+    /// The decision was made before its report comes out: only islands that spoke within half an
+    /// alive window, and have taken part for a while, surely counted then.
+    fn live(&self, world: &dyn World, node: NodeIndex, round: RoundId) -> Live {
+        let window = Span(world.genesis().rounds.alive_ms / 2);
+        let mut surely = self.heard.islands(world, node, window);
+        surely.retain(|(island, peer)| {
+            world.now().since(peer.since) >= SETTLED && self.admits(world, node, island, round)
+        });
+        let caught_up = world.standing(node) == Some(Standing::CaughtUp);
+        let own = u32::from(world.trains(node) && caught_up);
+        let islands = count(surely.len()).saturating_add(own);
+        Live { surely, islands }
+    }
+
     /// Whether `node` knows that `island` may contribute to `round`.
     fn admits(&self, world: &dyn World, node: NodeIndex, island: &NodeId, round: RoundId) -> bool {
         let refused = self.refused.get(&node).is_some_and(|refused| refused.contains(island));
@@ -190,6 +230,14 @@ impl Quorum {
     }
 }
 
+/// Whom a node surely counted.
+struct Live {
+    /// The others.
+    surely: Vec<(NodeId, Peer)>,
+    /// How many they are, with the node's own island.
+    islands: u32,
+}
+
 fn grace(rounds: &Rounds, waited: Span, window: Span, since: Span) -> Result<(), String> {
     if waited < window || window.0 < rounds.grace_ms_min || window.0 > rounds.grace_ms_max {
         return Err(format!(
@@ -200,7 +248,7 @@ fn grace(rounds: &Rounds, waited: Span, window: Span, since: Span) -> Result<(),
     // Clocks of simulated nodes run fast or slow by a few percent.
     if since.0.saturating_mul(5) / 4 + CLOCK_SLACK_MS < waited.0 {
         return Err(format!(
-            "says it waited {} ms after quorum, but quorum was met {} ms ago",
+            "says it waited {} ms after quorum, but quorum was met at most {} ms ago",
             waited.0, since.0
         ));
     }
@@ -211,6 +259,10 @@ fn grace(rounds: &Rounds, waited: Span, window: Span, since: Span) -> Result<(),
 fn needed(rounds: &Rounds, live: u32) -> u32 {
     let share = (u64::from(live) * u64::from(rounds.quorum_percent)).div_ceil(100);
     u32::try_from(share).unwrap_or(u32::MAX).max(rounds.quorum_min).max(1)
+}
+
+fn count(items: usize) -> u32 {
+    u32::try_from(items).unwrap_or(u32::MAX)
 }
 
 /// How long a node must have known an island for it to count surely: longer than any write that
@@ -269,6 +321,43 @@ mod tests {
         ] {
             assert!(checker.observe(&world, &Event::Decided(0, &bad)).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_wait_that_began_below_quorum_is_seen() {
+        let mut world = FakeWorld::new(6);
+        let mut checker = seen(&mut world, 5);
+        let third = world.persist(2, 1, 100);
+        // Three of six are a quorum: the second came at 3500, the third comes at 4000.
+        let again = world.persist(1, 1, 100);
+        assert_eq!(checker.observe(&world, &Event::Decided(0, &again)), Ok(()));
+        world.now = Time(4000);
+        assert_eq!(checker.observe(&world, &Event::Decided(0, &third)), Ok(()));
+        let early = close(3, 3, waited(1000));
+        assert!(checker.observe(&world, &Event::Decided(0, &early)).is_err());
+        world.now = Time(4500);
+        assert_eq!(checker.observe(&world, &Event::Decided(0, &early)), Ok(()));
+    }
+
+    #[test]
+    fn a_round_is_closed_after_most_peers_only() {
+        let mut world = FakeWorld::new(6);
+        let mut checker = seen(&mut world, 5);
+        let tell = |checker: &mut Quorum, world: &FakeWorld, node| {
+            let bytes = world.frontier(node, 2, 1);
+            let input = Input::Received { from: world.node_id(node), bytes, receipt: 0 };
+            assert_eq!(checker.observe(world, &Event::Input(0, &input)), Ok(()));
+        };
+        let follows = |closed| close(1, 3, CloseReason::Peers { closed });
+        for node in 1..=3 {
+            tell(&mut checker, &world, node);
+        }
+        let few = checker.observe(&world, &Event::Decided(0, &follows(3))).unwrap_err();
+        assert!(few.contains("most of 6 live islands are 4"), "{few}");
+        let untold = checker.observe(&world, &Event::Decided(0, &follows(4))).unwrap_err();
+        assert!(untold.contains("only 3 told"), "{untold}");
+        tell(&mut checker, &world, 4);
+        assert_eq!(checker.observe(&world, &Event::Decided(0, &follows(4))), Ok(()));
     }
 
     #[test]

@@ -194,7 +194,13 @@ impl Simulation<'_> {
         let Some(job) = part.jobs.pop_front() else { return };
         let more = !part.jobs.is_empty();
         let done = match job {
-            Job::Materialise(cuts) => self.materialise(node, fragment, &cuts),
+            Job::Materialise(mut cuts) => {
+                if self.world.shared.planted.is(Bug::ArrivalOrderFold) {
+                    let own = self.world.nodes[node].id;
+                    cuts.iter_mut().for_each(|cut| own_first(cut, own));
+                }
+                self.materialise(node, fragment, &cuts)
+            }
             Job::Stabilise(version) => self.stabilise(node, fragment, version),
             Job::Install(content) => Ok(self.install(node, fragment, content)),
         };
@@ -411,6 +417,12 @@ impl Simulation<'_> {
         }
         self.world.agenda.plan(at, Happening::Checkpointed { node, life });
     }
+}
+
+/// The order in which a node that has only its own contribution at first hears of the others.
+fn own_first(cut: &mut outer::Cut, own: NodeId) {
+    let place = cut.members.iter().position(|member| member.author == own);
+    cut.members.rotate_left(place.unwrap_or(0));
 }
 
 /// Whether values are not finite; codecs with scales see it in a scale.

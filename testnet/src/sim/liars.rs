@@ -42,6 +42,8 @@ struct Liar {
     tape: VecDeque<Vec<u8>>,
     /// A pseudo-gradient of each fragment, trained once.
     trained: Option<Vec<Vec<f32>>>,
+    /// Heartbeats of its flood.
+    beats: usize,
     /// What it did of its attack and nobody has counted yet.
     attacks: u64,
 }
@@ -107,6 +109,7 @@ impl Liar {
             struck: BTreeMap::new(),
             tape: VecDeque::new(),
             trained: None,
+            beats: 0,
             attacks: 0,
             part,
         }

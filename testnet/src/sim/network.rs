@@ -256,7 +256,14 @@ impl Simulation<'_> {
             Fate::Arrives(at) => self.world.agenda.plan(at, arrive()),
             Fate::Twice(at, again) => {
                 self.world.agenda.plan(at, arrive());
-                self.world.agenda.plan(again, arrive());
+                // A mesh forgets what it has passed on: now and then an engine hears gossip twice.
+                let past_memory = *gossip && self.world.rng.ratio(1, TWICE_ONE_IN);
+                let gossip = *gossip && !past_memory;
+                let packet = packet.clone();
+                self.world.agenda.plan(again, Happening::Deliver { from, to, packet, gossip });
+                if past_memory {
+                    self.world.tally.fault("gossip heard twice");
+                }
             }
         }
     }
@@ -278,5 +285,7 @@ impl Simulation<'_> {
     }
 }
 
+/// One in so many second copies of gossip reaches the engine.
+const TWICE_ONE_IN: u64 = 10;
 /// What a request for content weighs.
 const REQUEST_BYTES: usize = 64;

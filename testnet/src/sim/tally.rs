@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use atoll_protocol::engine::Report;
+use atoll_protocol::engine::{CloseReason, Report};
 use atoll_protocol::id::{FragmentId, Version};
 
 use crate::check::NodeIndex;
@@ -11,6 +11,8 @@ use crate::check::NodeIndex;
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) faults: BTreeMap<&'static str, u64>,
+    /// How often engines took each way that they rarely take.
+    pub(super) ways: BTreeMap<&'static str, u64>,
     pub(super) rounds_closed: u64,
     pub(super) late: u64,
     pub(super) refolds: u64,
@@ -30,6 +32,9 @@ impl Tally {
 
     /// Counts what an engine reports.
     pub(super) fn report(&mut self, node: NodeIndex, report: &Report) {
+        if let Some(way) = way(report) {
+            *self.ways.entry(way).or_default() += 1;
+        }
         match report {
             Report::Closed { .. } => self.rounds_closed += 1,
             Report::Admitted { late: true, .. } => self.late += 1,
@@ -40,4 +45,17 @@ impl Tally {
             _ => {}
         }
     }
+}
+
+/// Which of several ways an engine took.
+fn way(report: &Report) -> Option<&'static str> {
+    Some(match report {
+        Report::Closed { reason: CloseReason::Everyone, .. } => "closed: everyone",
+        Report::Closed { reason: CloseReason::Grace { .. }, .. } => "closed: grace",
+        Report::Closed { reason: CloseReason::Peers { .. }, .. } => "closed: peers",
+        Report::Stable { forced: true, .. } => "stable: forced",
+        Report::Stable { forced: false, .. } => "stable: unanimous",
+        Report::Installed { reissued: 1.., .. } => "installed: another history",
+        _ => return None,
+    })
 }

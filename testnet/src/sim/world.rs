@@ -9,7 +9,8 @@ use atoll_protocol::crypto::Key;
 use atoll_protocol::engine::{FragmentStatus, Input, Output};
 use atoll_protocol::frontier::Standing;
 use atoll_protocol::genesis::Genesis;
-use atoll_protocol::id::{FragmentId, NodeId};
+use atoll_protocol::id::{ContentId, FragmentId, NodeId};
+use atoll_protocol::outer;
 use atoll_protocol::rng::Rng;
 use atoll_protocol::time::Time;
 
@@ -335,6 +336,13 @@ impl check::World for World {
         // What is lost for good leaves the island without entering any version.
         let orphaned = self.nodes[node].engine()?.status(fragment)?.fates.orphaned;
         if orphaned > 0 { None } else { island.conservation(fragment) }
+    }
+
+    fn is_good(&self, node: NodeIndex, payload: ContentId, fragment: FragmentId) -> Option<bool> {
+        let bytes = self.nodes[node].disk.content(&payload)?;
+        let part = self.shared.fragments.get(fragment.index())?;
+        let Genesis { codec, merge, .. } = &self.shared.genesis;
+        Some(outer::check(bytes, *codec, part, merge.norm_max, self.shared.pool.as_ref()).is_ok())
     }
 
     fn loss(&self, node: NodeIndex) -> Option<f64> {

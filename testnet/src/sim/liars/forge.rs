@@ -109,37 +109,52 @@ impl Liar {
     }
 }
 
-/// A payload that decodes to NaN, or would if its decoder did not look.
-pub(super) fn not_finite(codec: Codec, good: &[u8]) -> Vec<u8> {
+/// A payload that decodes to NaN, or would if its decoder did not look. Another one for each
+/// round: what was refused once is not looked at again.
+pub(super) fn not_finite(codec: Codec, good: &[u8], round: Version) -> Vec<u8> {
     let mut bytes = good.to_vec();
+    let [low, high, ..] = round.to_le_bytes();
     if codec == Codec::Sparse {
         // Its chunks begin with magnitudes, where all ones are NaN.
-        bytes.iter_mut().skip(HEADER_BYTES).take(2).for_each(|byte| *byte = u8::MAX);
+        let magnitudes = bytes.iter_mut().skip(HEADER_BYTES);
+        magnitudes.zip([u8::MAX, u8::MAX, low, high]).for_each(|(byte, to)| *byte = to);
         return bytes;
     }
     // The others are one frame that ends with an exponent or a scale.
     let frame = bytes.get(HEADER_BYTES..).unwrap_or_default();
     let mut raw =
         zstd::bulk::decompress(frame, BOMB_BYTES).expect("an honest payload can be expanded");
+    raw.iter_mut().zip([low, high]).for_each(|(byte, to)| *byte = to);
     raw.iter_mut().rev().take(2).for_each(|byte| *byte = u8::MAX);
     one_chunk(good, &raw)
 }
 
-/// A small payload that would expand to many times its fragment.
-pub(super) fn bomb(good: &[u8]) -> Vec<u8> {
-    one_chunk(good, &vec![0; BOMB_BYTES])
+/// A small payload that would expand to many times its fragment, another one for each round.
+pub(super) fn bomb(good: &[u8], round: Version) -> Vec<u8> {
+    let mut raw = round.to_le_bytes().to_vec();
+    raw.resize(BOMB_BYTES, 0);
+    one_chunk(good, &raw)
 }
 
-/// Two headers of `author` that are no evidence, passed off as one.
-pub(super) fn false_evidence(key: &Key, run: RunId, seen: &Header) -> Vec<u8> {
-    let own = Header { author: key.node(), ..*seen };
-    let one = key.sign(run, own);
-    // Two signatures of one header prove nothing; a header of somebody else with our
-    // signature even less.
-    let other = Signed { body: *seen, signature: one.signature };
-    let mut bytes = EVIDENCE.to_vec();
-    bytes.extend(atoll_protocol::wire::encode(&(other, one)));
-    bytes
+/// Content that nobody has, other content for each round.
+pub(super) fn nowhere(seen: &Header) -> ContentId {
+    let mut content = [0xee; 32];
+    content[..4].copy_from_slice(&seen.round.to_le_bytes());
+    content[4..6].copy_from_slice(&seen.fragment.0.to_le_bytes());
+    ContentId(content)
+}
+
+/// Headers that are no evidence, passed off as such: of two authors, and of one who signed
+/// neither.
+pub(super) fn false_evidence(key: &Key, run: RunId, seen: &Header) -> [Vec<u8>; 2] {
+    let own = key.sign(run, Header { author: key.node(), ..*seen });
+    let forged = |tokens| Signed { body: Header { tokens, ..*seen }, signature: own.signature };
+    let (one, other) = (forged(seen.tokens), forged(seen.tokens.saturating_add(1)));
+    [(&one, &own), (&one, &other)].map(|pair| {
+        let mut bytes = EVIDENCE.to_vec();
+        bytes.extend(atoll_protocol::wire::encode(&pair));
+        bytes
+    })
 }
 
 /// The header of `good`, then one chunk with a zstd frame of `raw`.
@@ -162,9 +177,6 @@ fn snapshot(fragment: FragmentId, version: Version, params: &[f32]) -> Vec<u8> {
 pub(super) fn lies_in_frontiers(attack: Attack) -> bool {
     matches!(attack, Attack::LyingFrontier | Attack::FalseHistory)
 }
-
-/// Content that nobody has.
-pub(super) const NOWHERE: ContentId = ContentId([0xee; 32]);
 
 /// How evidence begins: its place in `Message`.
 const EVIDENCE: [u8; 4] = [2, 0, 0, 0];

@@ -4,12 +4,12 @@ use atoll_protocol::contribution::Header;
 use atoll_protocol::crypto::Key;
 use atoll_protocol::fragment::Fragment;
 use atoll_protocol::id::{FragmentId, NodeId, RunId, Short, Version};
-use atoll_protocol::limits::{ROUNDS_AHEAD_MAX, TOKENS_MAX};
+use atoll_protocol::limits::{PEER_BURST, ROUNDS_AHEAD_MAX, TOKENS_MAX};
 use atoll_protocol::message::Message;
 
 use super::super::byzantine::{Act, Attack};
 use super::Liar;
-use super::forge::{NOWHERE, bomb, false_evidence, lies_in_frontiers, not_finite};
+use super::forge::{bomb, false_evidence, lies_in_frontiers, not_finite, nowhere};
 
 impl Liar {
     /// Its contribution to the round of `seen`, wrong in its own way.
@@ -38,26 +38,30 @@ impl Liar {
             }
             Attack::Equivocation => self.equivocate(seen, good),
             Attack::NotFinite => {
-                let payload = not_finite(self.part.genesis.codec, &good);
+                let payload = not_finite(self.part.genesis.codec, &good, seen.round);
                 vec![self.contribute(seen, payload)]
             }
             Attack::HugeNorm => self.scaled(seen, &honest, 1e4),
             Attack::Poison => self.scaled(seen, &honest, -10.0),
             Attack::SignFlip => self.scaled(seen, &honest, -1.0),
-            Attack::Bomb => vec![self.contribute(seen, bomb(&good))],
+            Attack::Bomb => vec![self.contribute(seen, bomb(&good, seen.round))],
             Attack::TokenInflation => {
                 let tokens = if seen.round.is_multiple_of(2) { TOKENS_MAX } else { 1 << 30 };
                 vec![self.announce(Header { tokens, ..self.copied(seen) })]
             }
             Attack::WrongLength => self.wrong_length(seen, &good),
             Attack::Withholding => {
-                let header = Header { payload: NOWHERE, ..self.header(seen, good) };
+                let header = Header { payload: nowhere(seen), ..self.header(seen, good) };
                 vec![self.announce(header)]
             }
             Attack::OutOfRange => self.out_of_range(seen, good),
             Attack::BadEvidence => {
-                let bytes = false_evidence(&self.part.key, self.run, seen);
-                vec![Act::Publish(bytes), self.announce(self.copied(seen))]
+                let [strangers, framed] = false_evidence(&self.part.key, self.run, seen);
+                vec![
+                    Act::Publish(strangers),
+                    Act::Publish(framed),
+                    self.announce(self.copied(seen)),
+                ]
             }
             Attack::NotOnRoster => {
                 let mut secret = [0x77; 32];
@@ -130,10 +134,7 @@ impl Liar {
                 vec![Act::Publish(noise), Act::Publish(begins_well)]
             }
             Attack::Flood => self.flood(),
-            Attack::Replay => {
-                let old: Vec<Vec<u8>> = self.tape.iter().cloned().collect();
-                old.into_iter().map(Act::Publish).collect()
-            }
+            Attack::Replay => self.replay(),
             Attack::FalseHistory => {
                 let others = self.part.others.clone();
                 let fragments: Vec<FragmentId> =
@@ -208,12 +209,36 @@ impl Liar {
         rounds.map(|round| self.announce(Header { round, base: round - 1, ..header })).into()
     }
 
+    /// Everything on the tape: gossip reaches only who forgot it in a restart, so some of it is
+    /// sent straight to somebody.
+    fn replay(&mut self) -> Vec<Act> {
+        let tape: Vec<Vec<u8>> = self.tape.iter().cloned().collect();
+        let mut acts = Vec::new();
+        for _ in 0..REPLAYS {
+            if let (Some(to), Some(bytes)) =
+                (self.rng.pick(&self.part.others).copied(), self.rng.pick(&tape).cloned())
+            {
+                acts.push(Act::Send { to, bytes });
+            }
+        }
+        acts.extend(tape.into_iter().map(Act::Publish));
+        acts
+    }
+
+    /// Frontiers for everybody and, one after another, more questions than a peer answers.
     fn flood(&mut self) -> Vec<Act> {
         let mut acts = Vec::new();
-        for _ in 0..FLOOD_MESSAGES {
+        for _ in 0..FLOOD_FRONTIERS {
             let Some(frontier) = self.frontier() else { break };
             let signed = self.part.key.sign(self.run, frontier);
             acts.push(Act::Publish(Message::Frontier(signed).encode()));
+        }
+        self.beats += 1;
+        let turn = self.beats.checked_sub(FLOOD_BEATS).filter(|turn| *turn < FLOODS_MAX);
+        let victims = &self.part.others;
+        if let Some(to) = turn.and_then(|turn| victims.get(turn % victims.len().max(1))) {
+            let bytes = Message::AskHistory(FragmentId(0)).encode();
+            acts.extend(std::iter::repeat_n(Act::Send { to: *to, bytes }, FLOOD_QUESTIONS));
         }
         acts
     }
@@ -240,5 +265,14 @@ fn other_run(run: RunId) -> RunId {
     other
 }
 
-/// Messages in one heartbeat of a flood: more than a peer may send in that time.
-const FLOOD_MESSAGES: usize = 400;
+/// Messages of the tape that are sent straight to somebody in one heartbeat.
+const REPLAYS: usize = 8;
+/// Frontiers in one heartbeat of a flood.
+const FLOOD_FRONTIERS: usize = 400;
+/// Questions to one peer in one heartbeat: more than it allows at once. It listens no more then.
+#[expect(clippy::cast_possible_truncation, reason = "a few thousand")]
+const FLOOD_QUESTIONS: usize = PEER_BURST as usize + 200;
+/// Heartbeats before the first question, so that there is a flood of frontiers only, too.
+const FLOOD_BEATS: usize = 20;
+/// Heartbeats with questions: everybody has had their share by then, also after a restart.
+const FLOODS_MAX: usize = 24;
