@@ -1,10 +1,11 @@
 //! What each node has been told by frontiers, as a checker reads it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use atoll_protocol::engine::Input;
+use atoll_protocol::engine::{Input, Output, Record};
 use atoll_protocol::frontier::{Frontier, Standing};
+use atoll_protocol::genesis::RosterPolicy;
 use atoll_protocol::id::{FragmentId, NodeId, RoundId, RunId, Version};
 use atoll_protocol::message::Message;
 use atoll_protocol::time::{Span, Time};
@@ -17,8 +18,16 @@ pub(super) struct Heard {
     run: RunId,
     /// Frontiers by their bytes, so that each is decoded and verified once and not on every node.
     known: BTreeMap<Vec<u8>, Option<Rc<Frontier>>>,
-    peers: BTreeMap<NodeIndex, BTreeMap<NodeId, Peer>>,
+    /// By every frontier that arrived.
+    all: Peers,
+    /// By those of nodes that were on the roster, as far as this node knew then: it takes no note
+    /// of others, and their next frontier may be long in coming.
+    members: Peers,
+    /// Whom each node knows to be invited.
+    invited: BTreeMap<NodeIndex, BTreeSet<NodeId>>,
 }
+
+type Peers = BTreeMap<NodeIndex, BTreeMap<NodeId, Peer>>;
 
 /// What a node knows of a peer.
 #[derive(Clone, Debug)]
@@ -36,6 +45,42 @@ pub(super) struct Peer {
 }
 
 impl Peer {
+    fn new(now: Time) -> Self {
+        Self {
+            at: now,
+            since: now,
+            gone: false,
+            order: (0, 0),
+            takes_part: false,
+            versions: BTreeMap::new(),
+        }
+    }
+
+    fn told(&mut self, frontier: &Frontier, now: Time) {
+        let order = (frontier.incarnation, frontier.sequence);
+        if order <= self.order {
+            return;
+        }
+        if order.0 > self.order.0 {
+            self.versions.clear();
+        }
+        self.order = order;
+        self.at = now;
+        self.gone = false;
+        let takes_part = frontier.trains && frontier.standing == Standing::CaughtUp;
+        if takes_part && !self.takes_part {
+            self.since = now;
+        }
+        self.takes_part = takes_part;
+        for (offset, entry) in (0u16..).zip(&frontier.entries) {
+            let fragment = FragmentId(frontier.first.0.saturating_add(offset));
+            // While it folds a late contribution a node speaks of its base only; what it had
+            // closed before it still has.
+            let version = self.versions.entry(fragment).or_default();
+            *version = entry.version.max(*version);
+        }
+    }
+
     /// The newest version it told of; none if it never spoke of the fragment.
     pub(super) fn version(&self, fragment: FragmentId) -> Option<Version> {
         self.versions.get(&fragment).copied()
@@ -44,14 +89,24 @@ impl Peer {
 
 impl Heard {
     pub(super) fn new(run: RunId) -> Self {
-        Self { run, known: BTreeMap::new(), peers: BTreeMap::new() }
+        Self {
+            run,
+            known: BTreeMap::new(),
+            all: Peers::new(),
+            members: Peers::new(),
+            invited: BTreeMap::new(),
+        }
     }
 
     /// Takes in what a node receives, and forgets what a crash makes it forget.
     pub(super) fn observe(&mut self, world: &dyn World, event: &Event<'_>) {
         match event {
             Event::Crashed(node) | Event::Started(node) => {
-                self.peers.remove(node);
+                self.all.remove(node);
+                self.members.remove(node);
+            }
+            Event::Decided(node, Output::Persist(Record::Invite(invite))) => {
+                self.invited.entry(*node).or_default().insert(invite.body.node);
             }
             Event::Input(node, Input::Received { bytes, .. }) => match bytes.first() {
                 Some(&FRONTIER) => self.frontier(world, *node, bytes),
@@ -69,7 +124,7 @@ impl Heard {
         node: NodeIndex,
         within: Span,
     ) -> Vec<(NodeId, Peer)> {
-        let Some(peers) = self.peers.get(&node) else { return Vec::new() };
+        let Some(peers) = self.members.get(&node) else { return Vec::new() };
         let own = world.node_id(node);
         let honest: Vec<NodeId> = (0..world.nodes())
             .filter(|&other| world.is_honest(other))
@@ -97,7 +152,7 @@ impl Heard {
         round: RoundId,
         within: Span,
     ) -> usize {
-        let Some(peers) = self.peers.get(&node) else { return 0 };
+        let Some(peers) = self.all.get(&node) else { return 0 };
         let own = world.node_id(node);
         let told = peers.iter().filter(|(id, peer)| {
             **id != own
@@ -113,47 +168,37 @@ impl Heard {
         let run = self.run;
         let known = self.known.entry(bytes.to_vec()).or_insert_with(|| verified(run, bytes));
         let Some(frontier) = known.clone() else { return };
-        let order = (frontier.incarnation, frontier.sequence);
-        let peers = self.peers.entry(node).or_default();
-        let peer = peers.entry(frontier.node).or_insert_with(|| Peer {
-            at: world.now(),
-            since: world.now(),
-            gone: false,
-            order: (0, 0),
-            takes_part: false,
-            versions: BTreeMap::new(),
-        });
-        if order <= peer.order {
-            return;
+        let now = world.now();
+        let told = |peers: &mut Peers| {
+            let peers = peers.entry(node).or_default();
+            peers.entry(frontier.node).or_insert_with(|| Peer::new(now)).told(&frontier, now);
+        };
+        told(&mut self.all);
+        if self.is_member(world, node, &frontier.node) {
+            told(&mut self.members);
         }
-        if order.0 > peer.order.0 {
-            peer.versions.clear();
-        }
-        peer.order = order;
-        peer.at = world.now();
-        peer.gone = false;
-        let takes_part = frontier.trains && frontier.standing == Standing::CaughtUp;
-        if takes_part && !peer.takes_part {
-            peer.since = world.now();
-        }
-        peer.takes_part = takes_part;
-        for (offset, entry) in (0u16..).zip(&frontier.entries) {
-            let fragment = FragmentId(frontier.first.0.saturating_add(offset));
-            // While it folds a late contribution a node speaks of its base only; what it had
-            // closed before it still has.
-            let version = peer.versions.entry(fragment).or_default();
-            *version = entry.version.max(*version);
+    }
+
+    fn is_member(&self, world: &dyn World, node: NodeIndex, other: &NodeId) -> bool {
+        match &world.genesis().roster {
+            RosterPolicy::Open => true,
+            RosterPolicy::Closed { nodes, .. } => nodes.contains(other),
+            RosterPolicy::Invite { .. } => {
+                self.invited.get(&node).is_some_and(|invited| invited.contains(other))
+            }
         }
     }
 
     fn goodbye(&mut self, node: NodeIndex, bytes: &[u8]) {
         let Ok(Message::Goodbye(goodbye)) = Message::decode(bytes) else { return };
         let order = (goodbye.body.incarnation, goodbye.body.sequence);
-        let peer = self.peers.get_mut(&node).and_then(|peers| peers.get_mut(&goodbye.body.node));
-        // A frontier that was sent before the goodbye may arrive after it.
-        if let Some(peer) = peer.filter(|peer| order > peer.order) {
-            peer.order = order;
-            peer.gone = true;
+        for peers in [&mut self.all, &mut self.members] {
+            let peer = peers.get_mut(&node).and_then(|peers| peers.get_mut(&goodbye.body.node));
+            // A frontier that was sent before the goodbye may arrive after it.
+            if let Some(peer) = peer.filter(|peer| order > peer.order) {
+                peer.order = order;
+                peer.gone = true;
+            }
         }
     }
 }
