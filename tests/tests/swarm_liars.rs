@@ -39,7 +39,10 @@ fn liars_harm_nobody() {
     };
     let before: Vec<u64> = nodes.iter().map(resident_bytes).collect();
 
-    for wave in Attack::ALL.chunks(WAVE) {
+    // A flood needs what cores there are for itself.
+    let (floods, others): (Vec<_>, Vec<_>) =
+        Attack::ALL.into_iter().partition(|attack| *attack == Attack::Flood);
+    for wave in others.chunks(WAVE).chain([floods.as_slice()]) {
         let liar = |attack: &Attack| {
             let host = lab.host(&format!("liar{}", *attack as u8));
             Liar::start(&host, *attack, &prey)
@@ -83,11 +86,16 @@ fn start(lab: &Lab, meeting: &Bootstrap) -> Vec<Node> {
     nodes
 }
 
-/// Whether a liar has lied enough: all have broken with it, or nobody has to.
+/// Whether a liar has lied enough: all have broken with it, or nobody has to. One that copies the
+/// work of another liar answers for that.
 fn ends(liar: &Liar, nodes: &[Node]) -> Result<(), String> {
     let encounter = liar.encounter();
     let enough = encounter.said >= WORDS && encounter.met.len() == nodes.len();
     if enough && !is_found_out(liar.attack) {
+        return Ok(());
+    }
+    if liar.attack == Attack::Flood && is_trickle(encounter.said, liar.age()) {
+        eprintln!("this machine is too slow for a flood: {} in {:?}", encounter.said, liar.age());
         return Ok(());
     }
     for node in nodes {
@@ -114,6 +122,12 @@ fn is_found_out(attack: Attack) -> bool {
             | Attack::FalseHistory
             | Attack::BadEvidence
     )
+}
+
+/// Whether so many messages, a part of which comes through others, may be no more than a peer may
+/// send.
+fn is_trickle(said: u64, age: Duration) -> bool {
+    age > LONG / 2 && said < 2 * PEER_MESSAGES_PER_SECOND * age.as_secs()
 }
 
 /// Points that a node ever gave to another.
