@@ -189,7 +189,7 @@ fn the_run_id_is_fixed_for_ever() {
     );
     assert_eq!(
         Genesis::from_toml(CUSTOM).unwrap().run_id().to_hex(),
-        "e3a83d3070186b1438be4d77ef8d6f9bfbf214169942db330f88761742eb62e5"
+        "4f08f7a87f414703ed94447cc1eccfbe2f95759af7b258ccc21d2bada3814db9"
     );
 }
 
