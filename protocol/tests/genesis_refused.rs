@@ -25,8 +25,8 @@ fn each_bad_value_is_named_with_its_range() {
             "rounds.alive_ms = 700000: allowed at most rounds.forget_ms (600000)",
         ),
         (
-            "rounds.heartbeat_ms = 5001",
-            "rounds.heartbeat_ms = 5001: allowed at most half of rounds.alive_ms (10000)",
+            "rounds.heartbeat_ms = 10001",
+            "rounds.heartbeat_ms = 10001: allowed at most half of rounds.alive_ms (20000)",
         ),
         ("outer.learning_rate = 0", "outer.learning_rate = 0: allowed 0 < value <= 10"),
         ("outer.learning_rate = nan", "outer.learning_rate = NaN: allowed 0 < value <= 10"),
