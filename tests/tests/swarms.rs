@@ -22,6 +22,12 @@ fn drawn_swarms_keep_every_invariant() {
 }
 
 #[test]
+fn what_waits_survives_a_crash_between_two_records() {
+    // A node took another history, which held what waited; the crash left it the old one.
+    assert_passes("seed 304", drawn(304));
+}
+
+#[test]
 fn equal_seeds_give_equal_traces_with_any_number_of_threads() {
     let verdict: Verdict = runner::run_twice(&drawn(7));
     assert_eq!(verdict.exit_code(), 0, "{verdict:?}");

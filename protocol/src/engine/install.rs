@@ -174,6 +174,7 @@ impl Engine {
         let version = std::mem::replace(&mut course.version, 0);
         let old = Old { chain: before, trails, version };
         self.courses[fragment.index()].version = self.courses[fragment.index()].chain.base();
+        let waited = self.courses[fragment.index()].waiting();
         let no_reissue = self.planted(Bug::NoReissue);
         let reclaimed = self.courses[fragment.index()].reclaim(&old, no_reissue);
         let Reclaimed { reissued, orphaned, offered } = reclaimed;
@@ -188,8 +189,17 @@ impl Engine {
         let version = course.version;
         let history = course.chain.to_history();
         let settled = course.tokens.settled;
-        self.persist_waiting(fragment);
+        // A crash between two records must find whatever either history lacks: what this one holds
+        // is crossed out only after it.
+        let now_waiting = course.waiting();
+        let mut own = now_waiting.clone();
+        own.extend(waited.into_iter().filter(|id| !now_waiting.contains(id)));
+        let crossed_out = own != now_waiting;
+        self.outbox.push(Output::Persist(Record::Waiting { fragment, own }));
         self.outbox.push(Output::Persist(Record::Installed { history, settled }));
+        if crossed_out {
+            self.persist_waiting(fragment);
+        }
         self.report(Report::Installed { fragment, version, reissued, orphaned });
         self.prune(fragment);
         self.adopt(fragment, Vec::new());

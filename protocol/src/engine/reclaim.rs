@@ -82,6 +82,12 @@ impl Course {
         reclaimed
     }
 
+    /// Own contributions that wait to be captured again, or are just being captured.
+    pub(super) fn waiting(&self) -> Vec<ContributionId> {
+        let waiting = self.returning.iter().chain(&self.returns);
+        waiting.filter_map(|it| Some(it.own.as_ref()?.id)).collect()
+    }
+
     /// An own contribution that no history holds: its content and tokens return.
     pub(super) fn reissue(&mut self, own: Own) {
         let (payload, tokens) = (own.payload(), own.tokens());

@@ -93,6 +93,7 @@ impl Engine {
         for signed in contributions {
             self.restore_contribution(signed, &returned);
         }
+        self.cross_out(&returned);
         for index in 0..self.courses.len() {
             let fragment = self.courses[index].fragment;
             self.retrail(fragment);
@@ -114,6 +115,17 @@ impl Engine {
         }
         if self.ledger.equivocated(&self.me) || self.roster.is_revoked(&self.me) {
             self.standing = Standing::Muted;
+        }
+    }
+
+    /// Writes down anew what waits, where a crash came before that.
+    fn cross_out(&mut self, returned: &Returned) {
+        for (fragment, waiting) in &returned.waiting {
+            let Some(course) = self.courses.get(fragment.index()) else { continue };
+            let now_waiting = course.waiting();
+            if waiting.iter().any(|id| !now_waiting.contains(id)) {
+                self.persist_waiting(*fragment);
+            }
         }
     }
 

@@ -96,9 +96,7 @@ impl Engine {
     /// Remembers which own contributions wait to be captured again, or are just being captured: a
     /// crash before that is signed undoes it.
     pub(super) fn persist_waiting(&mut self, fragment: FragmentId) {
-        let course = &self.courses[fragment.index()];
-        let waiting = course.returning.iter().chain(&course.returns);
-        let own = waiting.filter_map(|it| Some(it.own.as_ref()?.id)).collect();
+        let own = self.courses[fragment.index()].waiting();
         self.outbox.push(Output::Persist(Record::Waiting { fragment, own }));
     }
 
