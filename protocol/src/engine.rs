@@ -173,6 +173,9 @@ pub struct Engine {
     restored: bool,
     /// Whether this node was there when the run began.
     founder: bool,
+    /// Whether a node that takes part was heard that the roster, as far as we know it, does not
+    /// admit: there may be a swarm whose invitations have not reached us.
+    stranger: bool,
     started: Time,
     now: Time,
     heartbeat_at: Time,

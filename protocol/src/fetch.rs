@@ -102,6 +102,8 @@ impl Fetcher {
         waits: bool,
     ) {
         if let Some(want) = self.wants.get_mut(&content) {
+            // A header that says too little must not keep from us what an honest one names.
+            want.bytes_max = want.bytes_max.max(bytes_max);
             if !want.holders.contains(&holder) && want.holders.len() < HOLDERS_MAX {
                 want.holders.push(holder);
                 // A new holder is a new chance: do not sit out the back-off of the others.
@@ -368,6 +370,15 @@ mod tests {
         assert_eq!((ended, fetcher.in_flight(), fetcher.len()), (Ended::Stored(Span(5)), 0, 0));
         let ended = fetcher.ended(&content(0), node(1), FetchOutcome::Stored, Time(6));
         assert_eq!(ended, Ended::Unknown);
+    }
+
+    #[test]
+    fn a_header_that_says_too_little_does_not_cut_off_an_honest_one() {
+        let (mut fetcher, mut rng) = (Fetcher::default(), Rng::new(3));
+        fetcher.want(content(0), 7, node(1), Time(0));
+        fetcher.want(content(0), 100, node(2), Time(0));
+        fetcher.want(content(0), 7, node(3), Time(0));
+        assert_eq!(fetcher.poll(Time(0), Vec::new, &mut rng)[0].bytes_max, 100);
     }
 
     #[test]

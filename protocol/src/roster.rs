@@ -109,6 +109,11 @@ impl Roster {
         if admitted { Ok(()) } else { Err(Fault::NotOnRoster) }
     }
 
+    /// Whether an invitation that has not reached us could admit `node`.
+    pub fn may_come_to_admit(&self, node: &NodeId) -> bool {
+        matches!(self.policy, RosterPolicy::Invite { .. }) && !self.is_revoked(node)
+    }
+
     /// Whether a steward excluded `node`.
     pub fn is_revoked(&self, node: &NodeId) -> bool {
         self.revocations.contains_key(node)

@@ -3,10 +3,11 @@
 #[path = "support/nodes.rs"]
 mod nodes;
 
-use atoll_protocol::engine::Report;
+use atoll_protocol::engine::{Command, Input, Report};
 use atoll_protocol::frontier::Standing;
-use atoll_protocol::genesis::{Genesis, Init, TensorKind, TensorSpec};
+use atoll_protocol::genesis::{Genesis, Init, RosterPolicy, TensorKind, TensorSpec};
 use atoll_protocol::id::FragmentId;
+use atoll_protocol::testkit;
 
 use nodes::{Room, genesis};
 
@@ -126,6 +127,27 @@ fn a_fresh_node_cannot_overwrite_the_swarm() {
     assert_eq!(room.digests(4), room.digests(0));
     let donors = room.nodes[..4].iter().flat_map(|node| &node.reports);
     assert!(!donors.into_iter().any(|report| matches!(report, Report::Installed { .. })));
+}
+
+#[test]
+fn who_hears_only_strangers_waits_for_their_invitations() {
+    let roster = RosterPolicy::Invite { stewards: vec![testkit::key(1).node()] };
+    let mut room = Room::new(Genesis { roster, ..genesis() }, 3);
+    for n in 1..=4 {
+        let node = testkit::key(n).node();
+        room.input(0, Input::Command(Command::Invite { node, last_round: 1000 }));
+    }
+    room.run(30_000);
+    room.untold = Some(3);
+    room.join(4);
+    room.run(2 * room.genesis.rounds.alive_ms);
+    assert_eq!(room.nodes[3].engine.standing(), Standing::Joining);
+    room.untold = None;
+    room.run(10_000);
+    assert_eq!(room.digests(3), room.digests(0));
+    let founded =
+        |report: &Report| matches!(report, Report::Closed { round, .. } if round.number == 1);
+    assert!(!room.nodes[3].reports.iter().any(founded), "it began a history of its own");
 }
 
 #[test]

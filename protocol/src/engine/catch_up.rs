@@ -19,8 +19,10 @@ impl Engine {
         let rounds = &self.config.genesis.rounds;
         let alive = Span(rounds.alive_ms);
         let alone = self.peers.within(alive, self.now).next().is_none();
-        // One alone waits longer: the swarm may only be out of reach.
+        // One alone waits longer: the swarm may only be out of reach. Among strangers it waits for
+        // their invitations, but not for ever: anybody may pretend.
         let wait = match alone {
+            true if self.stranger => alive.times(STRANGER_SILENCES),
             true => alive,
             false if self.heard_enough() => Span(0),
             false => self.heartbeat_span().times(2),
@@ -188,3 +190,5 @@ impl Engine {
 
 /// Rounds that a node may be behind and still count as caught up.
 const LAG_MAX: Version = 2;
+/// Silences after which a node that heard only strangers takes part alone.
+const STRANGER_SILENCES: u64 = 3;

@@ -68,6 +68,8 @@ impl Engine {
         let frontier = verified.body();
         if !self.counts(&frontier.node) {
             // It may hold an invitation that we have not seen.
+            self.stranger |= frontier.standing == Standing::CaughtUp
+                && self.roster.may_come_to_admit(&frontier.node);
             self.compare_rosters(frontier);
             return Ok(Verdict::Ignore);
         }

@@ -60,6 +60,7 @@ impl Engine {
             leaving: false,
             restored: !records.is_empty(),
             founder: false,
+            stranger: false,
             started: now,
             now,
             heartbeat_at: now.after(first),

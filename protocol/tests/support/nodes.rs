@@ -13,6 +13,7 @@ use atoll_protocol::fault::{Fault, Verdict};
 use atoll_protocol::fragment::Fragment;
 use atoll_protocol::genesis::{Genesis, Init, TensorKind, TensorSpec};
 use atoll_protocol::id::{ContentId, FragmentId, NodeId};
+use atoll_protocol::message::Message;
 use atoll_protocol::outer::{Fold, Norms, OuterState, Payloads, check};
 use atoll_protocol::planted::Planted;
 use atoll_protocol::pool::Inline;
@@ -42,6 +43,8 @@ pub(crate) struct Room {
     pub(crate) cut: Vec<(usize, usize)>,
     /// How long a node's fetches of large contents take.
     pub(crate) thin: Option<(usize, u64)>,
+    /// A node that answers about the roster do not reach.
+    pub(crate) untold: Option<usize>,
     /// Whether islands stand still.
     pub(crate) idle: bool,
     /// Messages published and sent so far.
@@ -80,19 +83,24 @@ impl Room {
             nodes: Vec::new(),
             cut: Vec::new(),
             thin: None,
+            untold: None,
             idle: false,
             messages: 0,
             queue: VecDeque::new(),
             late: Vec::new(),
         };
         for n in 0..count {
-            let key = testkit::key(n + 1);
-            let node = room.start(key, Vec::new(), Store::default(), 1);
-            room.nodes.push(node);
+            room.join(n + 1);
         }
-        room.connect();
-        room.drain();
         room
+    }
+
+    /// A new node comes, with the key of this number.
+    pub(crate) fn join(&mut self, n: u8) {
+        let node = self.start(testkit::key(n), Vec::new(), Store::default(), 1);
+        self.nodes.push(node);
+        self.connect();
+        self.drain();
     }
 
     /// Stops a node and starts it again from its records.
@@ -238,8 +246,10 @@ impl Room {
                 }
             }
             Output::Send { to, bytes } => {
+                let told = matches!(Message::decode(&bytes), Ok(Message::Roster(_)));
                 for other in 0..self.nodes.len() {
-                    if self.nodes[other].engine.node() == to && self.reach(index, other) {
+                    let lost = told && self.untold == Some(other);
+                    if self.nodes[other].engine.node() == to && self.reach(index, other) && !lost {
                         let bytes = bytes.clone();
                         self.queue
                             .push_back((other, Input::Received { from: me, bytes, receipt: 0 }));
