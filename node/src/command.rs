@@ -22,6 +22,18 @@ mod trained;
 
 use std::io::Write;
 
+use atoll_node::config::{Config, Partial};
+use failure::Failure;
+
+/// The configuration of a node, after a word on what looks like a mistake in it.
+fn configured(flags: &Partial) -> Result<Config, Failure> {
+    let config = Config::load(flags.clone())?;
+    for warning in &config.warnings {
+        eprintln!("warning: {warning}");
+    }
+    Ok(config)
+}
+
 /// Prints the one thing that scripts read; everything else goes to the standard error.
 fn say(text: &str) {
     // Whoever reads may have gone; that is no reason to fail.

@@ -236,7 +236,10 @@ impl Layers {
         wrong: impl Fn(&str) -> Option<&'static str>,
     ) -> Result<(), ConfigError> {
         let example = match key {
-            "bootstrap" => "write it like /dns/boot.example.org/udp/4001/quic-v1/p2p/12D3Koo...",
+            "bootstrap" => {
+                "take the whole line that atoll-bootstrap prints, such as \
+                 /dns/boot.example.org/udp/4001/quic-v1/p2p/12D3Koo..."
+            }
             "external" => "write it like /ip4/203.0.113.7/udp/4001/quic-v1",
             _ => "write it like /ip4/0.0.0.0/udp/4001/quic-v1",
         };
@@ -272,7 +275,10 @@ fn dialable(address: &str) -> Option<&'static str> {
 
 /// Without the peer id anyone could answer in the bootstrap's place.
 fn named(address: &str) -> Option<&'static str> {
-    (!address.contains("/p2p/")).then_some("without the peer id at its end")
+    let name = address.rsplit_once("/p2p/").map_or("", |(_, name)| name);
+    let is_name =
+        name.len() >= PEER_ID_CHARS_MIN && name.bytes().all(|it| it.is_ascii_alphanumeric());
+    (!is_name).then_some("without a peer id at its end")
 }
 
 fn default_home(variables: &BTreeMap<OsString, OsString>) -> Result<PathBuf, ConfigError> {
@@ -310,6 +316,8 @@ const LISTEN: [&str; 4] =
 const FIRST_PARTS: [&str; 7] = ["ip4", "ip6", "dns", "dns4", "dns6", "dnsaddr", "memory"];
 const ADDRESSES_MAX: usize = 64;
 const ADDRESS_BYTES_MAX: usize = 256;
+/// A hash of 32 bytes with its kind, in base 58.
+const PEER_ID_CHARS_MIN: usize = 46;
 const THREADS_MAX: i64 = 1024;
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 //! Local work goes before remote work. Nothing in the loop waits for a peer, a disk or the
 //! island: whatever takes time is done elsewhere and comes back as an input.
 
+mod clearing;
 mod clock;
 mod contents;
 mod errands;
@@ -23,7 +24,7 @@ mod saving;
 mod start;
 mod view;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -40,6 +41,7 @@ use crate::island::host::{Host, Told};
 use crate::net::{NetEvent, NetHandle, Notice};
 use crate::observe::{self, Answer, Event, Observer, Refusal, Request};
 use crate::store::Store;
+use clearing::Clearing;
 use clock::Clock;
 use contents::Serving;
 use errands::{Errands, OwnPayloads};
@@ -61,6 +63,8 @@ pub enum Ending {
     SameKey,
     /// The island cannot go on.
     Island,
+    /// The network or a blocking thread has panicked.
+    Broken,
 }
 
 impl fmt::Display for Ending {
@@ -69,6 +73,7 @@ impl fmt::Display for Ending {
             Self::Left => "asked to leave",
             Self::SameKey => "another node runs with the same key",
             Self::Island => "the island cannot go on",
+            Self::Broken => "a part of the node has failed",
         })
     }
 }
@@ -94,10 +99,13 @@ pub struct Driver {
     /// Payloads that could not be read back and are fetched; those with a fragment had not been
     /// checked for it yet.
     rechecks: BTreeMap<ContentId, Option<FragmentId>>,
+    /// Those that somebody is being asked for.
+    rechecking: BTreeSet<ContentId>,
     /// When they were asked for last.
     rechecked: Instant,
     own: OwnPayloads,
     health: Health,
+    clearing: Clearing,
     quiet: bool,
     /// Whether people were told that the clock is off.
     clock_told: bool,
@@ -160,13 +168,17 @@ impl Driver {
                 None => self.island_is_gone(),
             },
             Some(done) = self.inlets.done.recv() => self.done(done),
-            () = timer => {
+            // With a disk that takes nothing, heartbeats would only make the queue longer.
+            () = timer, if may_hear || self.leaving.is_some() => {
                 let now = self.clock.now();
                 self.engine.handle_timeout(now);
                 self.leave_if_time_is_over();
             }
             _ = self.inlets.tick.tick() => self.tick(),
-            Some(event) = self.inlets.net.recv(), if may_hear => self.heard(event),
+            event = self.inlets.net.recv(), if may_hear => match event {
+                Some(event) => self.heard(event),
+                None => self.broke("the network"),
+            },
         }
     }
 
@@ -300,12 +312,19 @@ impl Driver {
     fn tick(&mut self) {
         self.look_after_health();
         self.retry();
+        self.clear_up();
         self.training.mark();
         self.evaluate_if_due();
         self.serving.set(self.servable());
         self.observer.publish(self.status());
         self.keep_peers();
         self.look_at_clock();
+    }
+
+    /// Something that never ends has: a node that went on without it would be a shell.
+    fn broke(&mut self, what: &str) {
+        self.warn(format!("{what} has failed"), "please report this with the log");
+        self.ending.get_or_insert(Ending::Broken);
     }
 
     /// Tells people of something they should look at, now and in the status.

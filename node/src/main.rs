@@ -37,7 +37,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("error: {failure}");
-            ExitCode::from(2)
+            ExitCode::from(failure.exit_code())
         }
     }
 }

@@ -228,19 +228,19 @@ impl Store {
         IncomingFile::open(self.inner.clone(), *id)
     }
 
-    /// Removes what has arrived of a content so far, unless it is arriving now.
-    pub fn abandon(&self, id: &ContentId) -> Result<(), StoreError> {
-        self.inner.incoming.remove(id, &self.inner.budget)
+    /// Notes what a check for a fragment measured of a content. Durable with the next records.
+    pub fn measure(&self, id: &ContentId, fragment: FragmentId, norms: &Norms) {
+        self.inner.measured.note(*id, fragment, norms);
     }
 
-    /// Notes what a check measured of a content. Durable with the next records.
-    pub fn measure(&self, id: &ContentId, norms: &Norms) {
-        self.inner.measured.note(*id, norms);
+    /// What a check for a fragment measured of a content; none if there was none.
+    pub fn norms(&self, id: &ContentId, fragment: FragmentId) -> Option<Norms> {
+        self.inner.measured.norms(id, fragment)
     }
 
-    /// What a check measured of a content; none for one that nobody checked.
-    pub fn norms(&self, id: &ContentId) -> Option<Norms> {
-        self.inner.measured.norms(id)
+    /// Whether a content was checked, for whatever fragment.
+    pub fn is_checked(&self, id: &ContentId) -> bool {
+        self.inner.measured.has(id)
     }
 
     /// Payloads that records of contributions name and that are not here whole. Reads them all.
@@ -248,21 +248,36 @@ impl Store {
         payloads::missing(self)
     }
 
-    /// Removes contents, whole or not, that no record of a contribution names and `keep` does
-    /// not hold; returns how many.
+    /// Every content that is here, whole or not.
+    pub fn contents(&self) -> BTreeSet<ContentId> {
+        let Inner { contents, incoming, .. } = &*self.inner;
+        contents.ids().into_iter().chain(incoming.ids()).collect()
+    }
+
+    /// Removes contents, whole or not, unless they are arriving now, and what was measured of them.
+    pub fn discard(&self, gone: &[ContentId]) -> Result<(), StoreError> {
+        let Inner { contents, incoming, measured, budget, .. } = &*self.inner;
+        contents.remove(gone, budget)?;
+        let unmeasured: Vec<ContentId> =
+            gone.iter().filter(|id| measured.has(id)).copied().collect();
+        self.log().records.remove_norms(&unmeasured)?;
+        measured.forget(&unmeasured);
+        gone.iter().try_for_each(|id| incoming.remove(id, budget))
+    }
+
+    /// Removes whole contents that no record of a contribution names and `keep` does not hold;
+    /// returns how many. What has arrived in part stays: whoever was joining goes on with it.
     pub fn sweep(&self, keep: &BTreeSet<ContentId>) -> Result<usize, StoreError> {
         let named: BTreeSet<ContentId> =
             payloads::named(&self.records()?).map(|(id, _)| id).collect();
         let useless = |id: &ContentId| !named.contains(id) && !keep.contains(id);
-        let Inner { contents, incoming, measured, budget, .. } = &*self.inner;
+        let Inner { contents, measured, budget, .. } = &*self.inner;
         let gone: Vec<ContentId> = contents.ids().into_iter().filter(useless).collect();
         contents.remove(&gone, budget)?;
         let unmeasured: Vec<ContentId> = measured.ids().into_iter().filter(useless).collect();
         self.log().records.remove_norms(&unmeasured)?;
         measured.forget(&unmeasured);
-        let partial: Vec<ContentId> = incoming.ids().into_iter().filter(useless).collect();
-        partial.iter().try_for_each(|id| incoming.remove(id, budget))?;
-        Ok(gone.len() + partial.len())
+        Ok(gone.len())
     }
 
     /// Makes a base state durable; of each fragment the newest two are kept.

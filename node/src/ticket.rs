@@ -34,8 +34,8 @@ pub enum TicketError {
     /// Something else was pasted.
     #[error(
         "`{0}` is not a ticket\n\
-         hint: a ticket begins with `{PREFIX}` and is one long word; `atoll new` and \
-         `atoll invite` print one"
+         hint: a ticket begins with `{PREFIX}` and is one long word; `atoll new`, \
+         `atoll run` and `atoll invite` print one"
     )]
     NotATicket(String),
     /// A character that no ticket has.
@@ -81,6 +81,13 @@ pub enum TicketError {
 }
 
 impl Ticket {
+    /// Whether a text is meant to be a ticket, of whatever version: runs may be called alike, but
+    /// not at such length.
+    pub fn is_meant(text: &str) -> bool {
+        let rest = text.strip_prefix(WORD).filter(|_| text.len() >= CHARACTERS_MIN);
+        rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    }
+
     /// The text to paste.
     pub fn encode(&self) -> Result<String, TicketError> {
         self.check()?;
@@ -201,6 +208,8 @@ fn base32() -> Encoding {
 /// Characters of a ticket: what any chat lets people paste.
 pub const TICKET_CHARACTERS_MAX: usize = 8 * 1024;
 
+/// Shorter than any ticket.
+const CHARACTERS_MIN: usize = 40;
 const WORD: &str = "atoll";
 /// The word and the version of the text's form.
 const PREFIX: &str = "atoll1";

@@ -292,6 +292,17 @@ impl Engine {
             })
     }
 
+    /// Whether a content is part of the ledger, awaited, or own work that may come back. What is
+    /// neither that nor a base may go from the disk.
+    pub fn needs(&self, content: &ContentId) -> bool {
+        let checks = (*content, FragmentId(0))..=(*content, FragmentId(u16::MAX));
+        self.references.contains_key(content)
+            || self.awaiting.contains_key(content)
+            || self.fetcher.wants(content)
+            || self.checking.range(checks).next().is_some()
+            || self.courses.iter().any(|course| course.needs(content))
+    }
+
     /// Sizes of the bounded structures, with their limits.
     pub fn sizes(&self) -> Vec<(&'static str, usize, usize)> {
         // A node that follows far behind holds what is above its base and what is ahead of it.

@@ -53,6 +53,8 @@ pub enum FetchOutcome {
     NotFound,
     /// The peer could not be reached, or stopped answering.
     Unreachable,
+    /// A part is here, and it has taken long enough for others to have their turn.
+    Partly,
     /// The bytes had another hash or length.
     Wrong,
 }
@@ -189,10 +191,17 @@ impl Fetcher {
         };
         want.asked = None;
         self.idle_until = now;
+        // Last in the queue: whoever sends slowly or not at all must not hold up what others send.
+        want.turn.number = self.count;
+        self.count += 1;
         self.idle.insert(want.turn, *content);
-        want.attempts += 1;
-        want.due = now.after(back_off(want.attempts, want.holders.len()));
-        let withheld = want.attempts == FETCH_ATTEMPTS_MAX;
+        if outcome == FetchOutcome::Partly {
+            want.due = now;
+        } else {
+            want.attempts += 1;
+            want.due = now.after(back_off(want.attempts, want.holders.len()));
+        }
+        let withheld = outcome != FetchOutcome::Partly && want.attempts == FETCH_ATTEMPTS_MAX;
         self.release(from);
         if withheld { Ended::Withheld } else { Ended::Retry }
     }
@@ -357,6 +366,30 @@ mod tests {
         assert_eq!(ends.last(), Some(&Ended::Withheld));
         assert_eq!(ends.iter().filter(|end| **end == Ended::Withheld).count(), 1);
         assert!(now > Time(10_000));
+    }
+
+    #[test]
+    fn who_sends_slowly_does_not_hold_up_the_others() {
+        let (mut fetcher, mut rng) = (Fetcher::default(), Rng::new(3));
+        for n in 0..=u8::try_from(FETCHES_MAX).unwrap() {
+            fetcher.want(content(n), 100, node(n), Time(0));
+        }
+        let asks = fetcher.poll(Time(0), Vec::new, &mut rng);
+        assert_eq!(asks.len(), FETCHES_MAX);
+        let slow = asks[0];
+        for round in 1..3 * u64::from(FETCH_ATTEMPTS_MAX) {
+            let now = Time(1000 * round);
+            let ended = fetcher.ended(&slow.content, slow.from, FetchOutcome::Partly, now);
+            assert_eq!(ended, Ended::Retry, "a part is no failure");
+            let next = fetcher.poll(now, Vec::new, &mut rng);
+            if round == 1 {
+                assert_eq!(next[0].content, content(u8::try_from(FETCHES_MAX).unwrap()));
+                fetcher.cancel(&next[0].content);
+                assert_eq!(fetcher.poll(now, Vec::new, &mut rng)[0].content, slow.content);
+            } else {
+                assert_eq!(next[0].content, slow.content, "it goes on at once");
+            }
+        }
     }
 
     #[test]

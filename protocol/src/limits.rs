@@ -13,8 +13,9 @@ pub const FRAGMENTS_MAX: usize = 1024;
 pub const FRONTIER_ENTRIES_MAX: usize = 16;
 /// Tensors in a model.
 pub const TENSORS_MAX: usize = 16 * 1024;
-/// Parameters in one fragment: keeps every byte count below `u32::MAX`.
-pub const FRAGMENT_ELEMENTS_MAX: usize = 1 << 29;
+/// Parameters in one fragment: keeps every byte count, also that of a snapshot with its head,
+/// below `u32::MAX`.
+pub const FRAGMENT_ELEMENTS_MAX: usize = (1 << 29) - 8;
 
 /// Authors in one round: above this a swarm needs reduction committees, not a longer list.
 pub const ROUND_AUTHORS_MAX: usize = 1024;

@@ -69,6 +69,28 @@ fn a_restarted_node_goes_on_where_it_stopped() {
 }
 
 #[test]
+fn what_an_engine_does_not_need_may_go_from_the_disk() {
+    let mut room = Room::new(genesis(), 4);
+    room.run(10_000);
+    let mut gone = 0;
+    for round in 0..40 {
+        // A partition now and then, so that there is work that may come back.
+        room.cut = if round % 8 < 3 { vec![(0, 2), (0, 3), (1, 2), (1, 3)] } else { Vec::new() };
+        room.connect();
+        room.run(1_500);
+        gone += room.clear(round % 4);
+        if round % 10 == 9 {
+            room.restart(round % 4);
+        }
+    }
+    room.run(20_000);
+    assert!(gone > 20, "{gone}");
+    for index in 1..4 {
+        assert_eq!(room.digests(index), room.digests(0), "node {index}");
+    }
+}
+
+#[test]
 fn a_partition_inside_the_horizon_heals_by_union() {
     let mut room = Room::new(genesis(), 4);
     room.run(10_000);

@@ -12,7 +12,6 @@ mod lab;
 #[path = "support/liar.rs"]
 mod liar;
 
-use std::fs;
 use std::time::Duration;
 
 use atoll_protocol::genesis::Genesis;
@@ -37,7 +36,7 @@ fn liars_harm_nobody() {
         bootstrap: meeting.addresses().to_vec(),
         honest: statuses.iter().map(|status| node_id(status.text("/node"))).collect(),
     };
-    let before: Vec<u64> = nodes.iter().map(resident_bytes).collect();
+    let before: Vec<u64> = nodes.iter().map(|node| node.process().resident_bytes()).collect();
 
     // A flood needs what cores there are for itself.
     let (floods, others): (Vec<_>, Vec<_>) =
@@ -56,7 +55,7 @@ fn liars_harm_nobody() {
         }
         swarm.wait_for_rounds(1, LONG);
         for (node, before) in nodes.iter().zip(&before) {
-            let grown = resident_bytes(node).saturating_sub(*before);
+            let grown = node.process().resident_bytes().saturating_sub(*before);
             eprintln!("{} has {} KiB and {} KiB more", node.name(), before >> 10, grown >> 10);
             assert!(grown < GROWTH_MAX, "{} grew by {grown} bytes", node.name());
         }
@@ -148,13 +147,6 @@ fn is_connected(node: &Node, other: &NodeId) -> bool {
 fn node_id(hex: &str) -> NodeId {
     let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
     NodeId(std::array::from_fn(|index| byte(index * 2)))
-}
-
-fn resident_bytes(node: &Node) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", node.process().id())).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
-    kib * 1024
 }
 
 /// Liars at once: four honest nodes are most of seven, so no round waits for a liar.

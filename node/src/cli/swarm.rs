@@ -37,11 +37,15 @@ pub(crate) struct NewOptions {
     /// A node of a closed run, as its `atoll whoami` says; may be repeated.
     #[arg(long = "member", value_name = "NODE", requires = "roster", value_parser = node)]
     pub(crate) members: Vec<NodeId>,
-    #[command(flatten)]
-    pub(crate) config: Partial,
+    /// A bootstrap's address, for the ticket; again or with commas for more.
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    pub(crate) bootstrap: Option<Vec<String>>,
+    /// The node's folder [default: $XDG_DATA_HOME/atoll, or ~/.local/share/atoll].
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) home: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RosterChoice {
     Open,
     Invite,

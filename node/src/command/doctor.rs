@@ -22,7 +22,7 @@ use crate::cli::swarm::DoctorOptions;
 
 /// Looks at everything and says what it found; false if something keeps the node from its work.
 pub(crate) fn run(options: &DoctorOptions) -> Result<bool, Failure> {
-    let config = Config::load(options.config.clone())?;
+    let config = super::configured(&options.config)?;
     let subject = Subject::find(&config, options.what.as_deref())?;
     let identity = Identity::load(&config.home);
     let findings = match subject.running() {
@@ -60,7 +60,7 @@ impl Subject {
     /// The run that a ticket or a name means; without either the only one, or none at all.
     fn find(config: &Config, what: Option<&str>) -> Result<Self, Failure> {
         let home = Home::new(&config.home);
-        if let Some(text) = what.filter(|what| what.starts_with("atoll1")) {
+        if let Some(text) = what.filter(|what| Ticket::is_meant(what)) {
             let ticket: Ticket = text.parse()?;
             let path = home.folder(&ticket.run);
             let folder = RunFolder::open(&path).ok();

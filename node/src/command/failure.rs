@@ -1,4 +1,4 @@
-//! Why a task ends with exit code 2: something to tell the person who asked for it.
+//! Why a task cannot be done: something to tell the person who asked for it.
 
 use std::fmt;
 use std::path::Path;
@@ -11,27 +11,41 @@ use atoll_protocol::genesis::GenesisError;
 
 /// A message, with a hint in it where a person can do something.
 #[derive(Debug)]
-pub(crate) struct Failure(String);
+pub(crate) struct Failure {
+    message: String,
+    passing: bool,
+}
 
 impl Failure {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self(message.into())
+        Self { message: message.into(), passing: false }
+    }
+
+    /// The same for what is nobody's mistake: a supervisor may just try again.
+    pub(crate) fn passing(self) -> Self {
+        Self { passing: true, ..self }
+    }
+
+    /// What the process ends with: 1 where the same again may do, 2 where something has to be
+    /// changed first.
+    pub(crate) fn exit_code(&self) -> u8 {
+        if self.passing { 1 } else { 2 }
     }
 
     /// The same message with what to do about it.
     pub(crate) fn hint(self, hint: &str) -> Self {
-        Self(format!("{}\nhint: {hint}", self.0))
+        Self { message: format!("{}\nhint: {hint}", self.message), ..self }
     }
 
     /// Wraps what the system said about `path`.
     pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
-        move |error| Self(format!("{}: {error}", path.display()))
+        move |error| Self::new(format!("{}: {error}", path.display()))
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.message)
     }
 }
 

@@ -52,8 +52,10 @@ impl Home {
             )),
             _ => {
                 let list: Vec<String> = runs.iter().map(RunFolder::title).collect();
-                Err(Failure::new(format!("several runs{named}: {}", list.join(", ")))
-                    .hint("say which, by its name or the first digits of its id"))
+                Err(Failure::new(format!("several runs{named}: {}", list.join(", "))).hint(
+                    "say which: `atoll run RUN`, elsewhere `--run RUN`, with its name or, where \
+                         names are equal, the first digits of its id",
+                ))
             }
         }
     }

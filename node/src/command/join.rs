@@ -21,13 +21,14 @@ use tokio::time::{Instant, timeout_at};
 
 use super::failure::Failure;
 use super::home::{Home, RunFolder};
-use super::run::{merged, runtime, take_part};
+use super::run::{effort, merged, runtime, take_part};
 use crate::cli::swarm::JoinOptions;
 pub(super) use parcel::Parcel;
 
 pub(crate) fn run(options: &JoinOptions) -> Result<(), Failure> {
     let ticket: Ticket = options.ticket.parse()?;
-    let config = Config::load(options.swarm.config.clone())?;
+    let config = super::configured(&options.swarm.config)?;
+    effort(&options.swarm)?;
     if options.swarm.print_config {
         super::say(&config.to_toml());
         return Ok(());
@@ -122,7 +123,9 @@ async fn fetch_genesis(
     let drain = async { while events.recv().await.is_some() {} };
     let bytes = tokio::select! {
         bytes = fetching => bytes,
-        () = drain => unreachable!("the network runs as long as its handle is there"),
+        () = drain => {
+            return Err(Failure::new("the network has ended").hint("please report this").passing());
+        }
     };
     let bytes = bytes.map_err(|error| {
         Failure::new(format!("no peer of run {} gave its genesis: {error}", ticket.name)).hint(

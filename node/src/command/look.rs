@@ -49,6 +49,5 @@ fn client(whose: &Whose) -> Result<Client, Failure> {
     let folder: RunFolder = Home::new(&config.home).find(whose.run.as_deref())?;
     Client::of_folder(&folder.path).map_err(|error| {
         Failure::new(format!("the node of {} does not answer: {error}", folder.title()))
-            .hint("is it running? `atoll run` starts it")
     })
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use atoll_node::config::Config;
+use atoll_node::config::{Config, Partial};
 use atoll_node::identity::Identity;
 use atoll_node::island::data::{GENERATED, TokenizerFiles};
 use atoll_node::store::Store;
@@ -17,7 +17,8 @@ use super::island;
 use crate::cli::swarm::{NewOptions, RosterChoice};
 
 pub(crate) fn run(options: &NewOptions) -> Result<(), Failure> {
-    let config = Config::load(options.config.clone())?;
+    let (home, bootstrap) = (options.home.clone(), options.bootstrap.clone());
+    let config = Config::load(Partial { home, bootstrap, ..Partial::default() })?;
     let identity = Identity::load_or_create(&config.home)?;
     let tokenizer = options.tokenizer.as_deref().map(tokenizer).transpose()?;
     let genesis = genesis(options, tokenizer.as_ref(), identity.node())?;
@@ -87,6 +88,10 @@ fn genesis(
     if let Some(steps) = options.steps {
         genesis.rounds.steps = steps;
         genesis.rounds.steps_min = genesis.rounds.steps_min.min(steps);
+    }
+    if !options.members.is_empty() && options.roster != Some(RosterChoice::Closed) {
+        return Err(Failure::new("--member is for --roster closed")
+            .hint("with --roster invite the steward says `atoll invite NODE`"));
     }
     if let Some(choice) = options.roster {
         genesis.roster = roster(choice, &options.members, own);

@@ -27,7 +27,8 @@ use super::island::dataset;
 use crate::cli::swarm::{RunOptions, SwarmOptions};
 
 pub(crate) fn run(options: &RunOptions) -> Result<(), Failure> {
-    let config = Config::load(options.swarm.config.clone())?;
+    let config = super::configured(&options.swarm.config)?;
+    effort(&options.swarm)?;
     if options.swarm.print_config {
         super::say(&config.to_toml());
         return Ok(());
@@ -133,7 +134,13 @@ fn explain(ending: Ending) -> Result<(), Failure> {
         Ending::SameKey => Err(Failure::new("another node runs with the same key")
             .hint("stop it first, or give this one a folder of its own with --home")),
         Ending::Island => Err(Failure::new("the island cannot go on; what it learned is kept")
-            .hint("the lines above say why; `atoll run` goes on from the last checkpoint")),
+            .hint("the lines above say why; `atoll run` goes on from the last checkpoint")
+            .passing()),
+        Ending::Broken => {
+            Err(Failure::new("a part of the node has failed; what it learned is kept")
+                .hint("please report the lines above; `atoll run` goes on from the last checkpoint")
+                .passing())
+        }
     }
 }
 
@@ -218,9 +225,16 @@ fn net(
         upnp: config.upnp,
         max_upload: config.max_upload.map(|rate| rate.bytes()),
         max_download: config.max_download.map(|rate| rate.bytes()),
-        upload_slots: UPLOAD_SLOTS,
+        upload_slots: upload_slots(config.max_upload.map(|rate| rate.bytes())),
         clock: std::time::SystemTime::now,
     }
+}
+
+/// Peers that this node uploads to at once: under a low cap fewer, or each would get so little
+/// that it gives up.
+fn upload_slots(max_upload: Option<u64>) -> usize {
+    let of_rate = max_upload.map_or(UPLOAD_SLOTS as u64, |rate| rate / SLOT_BYTES_MIN);
+    usize::try_from(of_rate).unwrap_or(UPLOAD_SLOTS).clamp(1, UPLOAD_SLOTS)
 }
 
 /// The addresses of both, each once, those of the first before the others.
@@ -234,10 +248,11 @@ pub(super) fn merged(one: &[String], other: &[String]) -> Vec<String> {
     all
 }
 
-fn effort(options: &SwarmOptions) -> Result<Effort, Failure> {
+pub(super) fn effort(options: &SwarmOptions) -> Result<Effort, Failure> {
     match (options.effort, options.step_ms) {
         (Some(share), _) if !(0.01..=1.0).contains(&share) => {
-            Err(Failure::new(format!("--effort {share}: between 0.01 and 1")))
+            Err(Failure::new(format!("--effort {share}: between 0.01 and 1"))
+                .hint("0.5 is half of the time"))
         }
         (Some(share), _) => Ok(Effort::Share(share)),
         (None, Some(step)) => Ok(Effort::Step(Duration::from_millis(step))),
@@ -260,6 +275,8 @@ fn signals(error: std::io::Error) -> Failure {
 
 /// Peers that this node uploads to at once.
 const UPLOAD_SLOTS: usize = 8;
+/// Bytes in a second for each of them, at least.
+const SLOT_BYTES_MIN: u64 = 16 * 1024;
 /// Addresses in the ticket of a running node: enough for every way to it, few enough to paste.
 const TICKET_ADDRESSES_MAX: usize = 6;
 /// Threads of the network and the driver; training has its own.

@@ -20,7 +20,7 @@ use crate::cli::swarm::{InviteOptions, RevokeOptions, Whose};
 pub(crate) fn invite(options: &InviteOptions) -> Result<(), Failure> {
     let (folder, identity) = steward(&options.whose)?;
     if !matches!(folder.genesis.roster, RosterPolicy::Invite { .. }) {
-        return Err(Failure::new("this run has no invitations: its roster is fixed or open")
+        return Err(Failure::new("this run has no invitations: its roster is fixed")
             .hint("a run made with `atoll new --roster invite` has"));
     }
     let last_round = options.last_round.unwrap_or(VERSION_MAX);
@@ -55,6 +55,10 @@ fn steward(whose: &Whose) -> Result<(RunFolder, Identity), Failure> {
     let config = Config::load(Partial { home: whose.home.clone(), ..Partial::default() })?;
     let identity = Identity::load_or_create(&config.home)?;
     let folder = Home::new(&config.home).find(whose.run.as_deref())?;
+    if folder.genesis.roster == RosterPolicy::Open {
+        return Err(Failure::new("this run is open: nobody is invited or excluded")
+            .hint("a run made with `atoll new --roster invite` has a steward"));
+    }
     if !is_steward(&folder.genesis, &identity.node()) {
         return Err(Failure::new(format!("{} is no steward of this run", identity.node()))
             .hint("the node that made the run is; use its --home"));

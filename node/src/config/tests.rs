@@ -70,7 +70,10 @@ fn every_key_can_be_given_by_every_source() {
     let values = [
         ("listen", "/ip4/127.0.0.1/tcp/1"),
         ("external", "/ip4/203.0.113.7/tcp/1"),
-        ("bootstrap", "/ip4/203.0.113.7/tcp/1/p2p/12D3Koo"),
+        (
+            "bootstrap",
+            "/ip4/203.0.113.7/tcp/1/p2p/12D3KooWF6FptGEgimCKpm7bqD9sLTS12P5ZT3TSPP1Fwy5MYg2E",
+        ),
         ("max_upload", "3mbit"),
         ("max_download", "3mbit"),
         ("max_disk", "3GB"),
@@ -164,7 +167,8 @@ fn impossible_values_are_named_with_what_is_allowed() {
         ("listen", "0.0.0.0:4001", "`0.0.0.0:4001` is not a multiaddress"),
         ("listen", "/tcp/4001", "`/tcp/4001` is not a multiaddress"),
         ("external", "/ip4/0.0.0.0/tcp/1", "is not an address that others can dial"),
-        ("bootstrap", "/dns/boot.example/tcp/1", "is without the peer id at its end"),
+        ("bootstrap", "/dns/boot.example/tcp/1", "is without a peer id at its end"),
+        ("bootstrap", "/dns/boot.example/tcp/1/p2p/...", "is without a peer id at its end"),
     ] {
         let error = refused("", &[], &[&format!("--{key}={value}")]);
         assert!(error.contains(said), "{error}");

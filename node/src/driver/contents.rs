@@ -36,7 +36,7 @@ impl Contents for Shelf {
         // A payload is served once it was checked, a snapshot as the donor rule has it, and the
         // run's tokenizer to whoever joins.
         let may = self.serving.has(content)
-            || self.store.norms(content).is_some()
+            || self.store.is_checked(content)
             || self.store.genesis().data.tokenizer_content == Some(*content);
         let file = may.then(|| self.store.open_content(content)).flatten();
         file.map(|file| Arc::new(Shelved(file)) as Arc<dyn Stored>)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use atoll_protocol::engine::Input;
 use atoll_protocol::id::{ContentId, FragmentId};
 
-use super::part::Done;
+use super::part::{self, Done};
 use super::{Driver, Ending};
 use crate::island::host::{Adoption, Errand, Host, Told};
 use crate::observe::Event;
@@ -63,11 +63,33 @@ impl Errands {
     }
 
     pub(super) fn ask(&mut self, errand: Errand) {
+        let errand = match errand {
+            Errand::Adopt(adoption) => match self.replace(adoption) {
+                None => return,
+                Some(adoption) => Errand::Adopt(adoption),
+            },
+            errand => errand,
+        };
         if matches!(errand, Errand::Capture(_) | Errand::Adopt(_)) {
             self.open += 1;
         }
         self.waiting.push_back(errand);
         self.flush();
+    }
+
+    /// Puts a newer head in the place of one that waits: nobody will look at that one any more, and
+    /// each is as long as its fragment. Gives it back if none waits that could be left out.
+    fn replace(&mut self, newer: Box<Adoption>) -> Option<Box<Adoption>> {
+        let last = self.waiting.iter_mut().rev().find(|it| it.fragment() == Some(newer.fragment));
+        match last {
+            Some(Errand::Adopt(older))
+                if older.captures == newer.captures && older.reissued.is_empty() =>
+            {
+                *older = newer;
+                None
+            }
+            _ => Some(newer),
+        }
     }
 
     /// Passes on what there is room for.
@@ -171,11 +193,10 @@ impl Driver {
     }
 
     pub(super) fn store_payload(&self, fragment: FragmentId, payload: Arc<[u8]>) {
-        let (store, done) = (self.store.clone(), self.done.clone());
-        tokio::task::spawn_blocking(move || {
+        let store = self.store.clone();
+        part::spawn(&self.done, move || {
             let outcome = store.put(&payload);
-            // The driver may have ended.
-            let _ = done.blocking_send(Done::Stored { fragment, payload, outcome });
+            Done::Stored { fragment, payload, outcome }
         });
     }
 

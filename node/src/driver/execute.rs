@@ -9,6 +9,7 @@ use super::part::{self, Broken, Done, Folded, Job};
 use super::{Driver, Ending, Task};
 use crate::island::host::Errand;
 use crate::observe::Event;
+use crate::store::StoreError;
 
 /// A change of the store that holds back whatever follows it.
 #[derive(Clone, Debug)]
@@ -76,17 +77,15 @@ impl Driver {
     }
 
     fn write(&mut self, change: Change) {
-        let (store, done, own) = (self.store.clone(), self.done.clone(), self.engine.node());
+        let (store, own) = (self.store.clone(), self.engine.node());
         let change = self.write.insert(Write { change, again: None }).change.clone();
-        tokio::task::spawn_blocking(move || {
-            let outcome = match &change {
+        part::spawn(&self.done, move || {
+            Done::Written(match &change {
                 Change::Persist(records) => store.persist(own, records),
                 Change::Prune { fragment, through, own_through, payloads } => {
                     store.prune(own, *fragment, *through, *own_through, payloads)
                 }
-            };
-            // The driver may have ended.
-            let _ = done.blocking_send(Done::Written(outcome));
+            })
         });
     }
 
@@ -106,11 +105,10 @@ impl Driver {
         let Some(shape) = self.parts.get(fragment.index()).map(|part| part.shape().clone()) else {
             return;
         };
-        let (store, done, genesis) = (self.store.clone(), self.done.clone(), self.genesis.clone());
-        tokio::task::spawn_blocking(move || {
+        let (store, genesis) = (self.store.clone(), self.genesis.clone());
+        part::spawn(&self.done, move || {
             let outcome = part::check(&store, &genesis, &shape, &payload);
-            // The driver may have ended.
-            let _ = done.blocking_send(Done::Checked { payload, fragment, outcome });
+            Done::Checked { payload, fragment, outcome }
         });
     }
 
@@ -151,17 +149,17 @@ impl Driver {
                     let (store, done) = (self.store.clone(), self.done.clone());
                     tokio::spawn(async move {
                         tokio::time::sleep(AGAIN).await;
-                        let again = move || {
+                        part::spawn(&done, move || {
                             let outcome = store.put(&payload);
-                            let _ = done.blocking_send(Done::Stored { fragment, payload, outcome });
-                        };
-                        tokio::task::spawn_blocking(again);
+                            Done::Stored { fragment, payload, outcome }
+                        });
                     });
                 }
             },
             Done::Written(outcome) => match outcome {
                 Ok(()) => self.write = None,
                 Err(error) => {
+                    self.mend(&error);
                     self.trouble(&error);
                     if let Some(write) = &mut self.write {
                         write.again = Some(Instant::now() + AGAIN);
@@ -171,6 +169,28 @@ impl Driver {
             Done::Lost { content, base } => self.lost(content, base),
             Done::Folder { folder, reply } => self.folder_is_there(folder, reply),
             Done::Placed(placed) => self.placed(placed),
+            Done::Cleared(outcome) => {
+                if let Err(error) = outcome {
+                    self.trouble(&error);
+                }
+            }
+            Done::Panicked => self.broke("a fold, a check or the disk"),
+        }
+    }
+
+    /// Does something about a write that would fail for ever.
+    fn mend(&mut self, error: &StoreError) {
+        match error {
+            StoreError::NoPayload { payload } => match self.own.get(payload).cloned() {
+                Some(bytes) => {
+                    let store = self.store.clone();
+                    part::spawn(&self.done, move || Done::Cleared(store.put(&bytes).map(drop)));
+                }
+                None => drop(self.rechecks.insert(*payload, None)),
+            },
+            // The next start puts what is damaged aside.
+            StoreError::Corrupt { .. } | StoreError::TooLong { .. } => self.broke("the database"),
+            _ => {}
         }
     }
 
@@ -190,7 +210,7 @@ impl Driver {
             }
             Err(Broken::Disk(job, error)) => {
                 self.trouble(&error);
-                self.parts[fragment.index()].put_back(job);
+                self.parts[fragment.index()].put_back(job, Instant::now() + AGAIN);
             }
             Err(Broken::Impossible(error)) => {
                 self.warn(format!("fragment {fragment}: {error}"), "please report this");
@@ -211,16 +231,20 @@ impl Driver {
             return;
         }
         self.rechecked = Instant::now();
+        self.rechecks.retain(|payload, _| self.engine.needs(payload));
         let peers = self.engine.peer_views().into_iter().filter(|peer| peer.connected);
         let mut holders: Vec<NodeId> = peers.map(|peer| peer.node).collect();
         let Some(from) = holders.pop() else { return };
         for payload in self.rechecks.keys() {
-            self.net.fetch(*payload, from, holders.clone(), u64::from(u32::MAX));
+            if self.rechecking.insert(*payload) {
+                self.net.fetch(*payload, from, holders.clone(), u64::from(u32::MAX));
+            }
         }
     }
 
     /// A fetch has ended; it may have been the driver's own.
     pub(super) fn fetched_again(&mut self, content: ContentId, outcome: FetchOutcome) {
+        self.rechecking.remove(&content);
         let Some(fragment) = self.rechecks.get(&content).copied() else { return };
         if outcome == FetchOutcome::Stored {
             self.rechecks.remove(&content);

@@ -106,7 +106,7 @@ impl Driver {
             // Reading puts a damaged file aside, and notes it for the log.
             let (payload, base) = (store.content(&content).is_err(), store.base(&content).is_err());
             let healed = own.is_some_and(|bytes| store.put(&bytes).is_ok());
-            let needed = store.norms(&content).is_some();
+            let needed = store.is_checked(&content);
             if base || payload && needed && !healed {
                 // The driver may have ended.
                 let _ = done.blocking_send(Done::Lost { content, base });

@@ -1,9 +1,11 @@
 //! One fragment's data plane: its fold, its head, and the work on it, one job after another.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
+use std::time::Instant;
 
 use atoll_protocol::crypto::content_id;
 use atoll_protocol::engine::Input;
@@ -28,6 +30,8 @@ pub(super) struct Part {
     /// The newest bases, which are on disk.
     bases: VecDeque<ContentId>,
     jobs: VecDeque<Job>,
+    /// Until when it waits, after a job that the disk did not take.
+    again: Option<Instant>,
     /// Captures of this life that the engine has heard of.
     pub(super) captures: u64,
     /// Tokens in the rounds after the base.
@@ -64,6 +68,21 @@ pub(super) enum Done {
     Folder { folder: PathBuf, reply: SyncSender<Saved> },
     /// A checkpoint is in its place.
     Placed(Placed),
+    /// Contents that nothing needs are gone.
+    Cleared(Result<(), StoreError>),
+    /// The work panicked.
+    Panicked,
+}
+
+/// Does work on a blocking thread and tells the driver what came of it, whatever it was.
+pub(super) fn spawn(done: &mpsc::Sender<Done>, work: impl FnOnce() -> Done + Send + 'static) {
+    let done = done.clone();
+    tokio::task::spawn_blocking(move || {
+        // Nothing that the work had is used again: the driver ends.
+        let came = catch_unwind(AssertUnwindSafe(work)).unwrap_or(Done::Panicked);
+        // The driver may have ended.
+        let _ = done.blocking_send(came);
+    });
 }
 
 /// What a check found, or none if the payload could not be read back, and why.
@@ -106,6 +125,7 @@ impl Part {
             head,
             bases: VecDeque::from([digest]),
             jobs: VecDeque::new(),
+            again: None,
             captures: 0,
             cut_tokens: 0,
         }
@@ -151,17 +171,15 @@ impl Part {
 
     /// Starts the next job, unless one is under way. True if it did.
     pub(super) fn work(&mut self, store: &Store, done: &mpsc::Sender<Done>) -> bool {
-        if self.jobs.is_empty() {
+        if self.jobs.is_empty() || self.again.is_some_and(|again| Instant::now() < again) {
             return false;
         }
         let Some(mut fold) = self.fold.take() else { return false };
         let Some(job) = self.jobs.pop_front() else { return false };
-        let (store, done, shape) = (store.clone(), done.clone(), self.fragment.clone());
-        tokio::task::spawn_blocking(move || {
+        let (store, shape) = (store.clone(), self.fragment.clone());
+        spawn(done, move || {
             let outcome = run(&mut fold, &shape, job, &store);
-            let fragment = shape.id;
-            // The driver may have ended.
-            let _ = done.blocking_send(Done::Folded { fragment, fold, outcome });
+            Done::Folded { fragment: shape.id, fold, outcome }
         });
         true
     }
@@ -182,9 +200,10 @@ impl Part {
         }
     }
 
-    /// Puts a job back in front: it is tried again later.
-    pub(super) fn put_back(&mut self, job: Job) {
+    /// Puts a job back in front: it is tried again at that time.
+    pub(super) fn put_back(&mut self, job: Job, again: Instant) {
         self.jobs.push_front(job);
+        self.again = Some(again);
     }
 }
 
@@ -249,7 +268,7 @@ pub(super) fn check(
     let bytes = bytes.ok_or_else(|| format!("payload {payload} is gone"))?;
     match outer::check(&bytes, genesis.codec, shape, genesis.merge.norm_max, &Inline) {
         Ok(norms) => {
-            store.measure(payload, &norms);
+            store.measure(payload, shape.id, &norms);
             Ok(Ok(()))
         }
         Err(_) => Ok(Err(Fault::BadPayload)),

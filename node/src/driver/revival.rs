@@ -82,7 +82,7 @@ impl Revival<'_> {
                     return Ok(Revived { store, engine, parts, incarnation });
                 }
                 Err(reason) if !empty => {
-                    let folder = store.folder().to_owned();
+                    let (folder, budget) = (store.folder().to_owned(), store.budget());
                     drop(store);
                     let kept = Store::start_over(&folder)?;
                     let kept = kept.map(|path| path.display().to_string()).unwrap_or_default();
@@ -91,6 +91,7 @@ impl Revival<'_> {
                          its state"
                     ));
                     store = Store::open(&folder)?;
+                    store.set_budget(budget);
                 }
                 Err(reason) => unreachable!("without records every base is initial: {reason}"),
             }

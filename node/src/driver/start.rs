@@ -10,6 +10,7 @@ use atoll_protocol::genesis::Genesis;
 use atoll_protocol::id::ContentId;
 use tokio::sync::mpsc;
 
+use super::clearing::Clearing;
 use super::clock::Clock;
 use super::contents::{Serving, Shelf};
 use super::errands::{Errands, OwnPayloads};
@@ -82,7 +83,8 @@ impl Driver {
         let resumed = checkpoint.as_ref().map(|(_, it)| it.resumed()).unwrap_or_default();
         let Revived { store, engine, parts, incarnation } =
             revival.engine(store, resumed, island.is_some(), clock.now())?;
-        store.sweep(&kept(&genesis, checkpoint.as_ref().map(|(_, it)| it)))?;
+        let kept = kept(&genesis, checkpoint.as_ref().map(|(_, it)| it));
+        store.sweep(&kept)?;
         let (told_in, told) = mpsc::channel(TOLD_MAX);
         let (done, done_out) = mpsc::channel(DONE_MAX);
         let (leave_in, leave) = mpsc::channel(1);
@@ -120,9 +122,11 @@ impl Driver {
             saving: Saving::new(),
             training,
             rechecks: BTreeMap::new(),
+            rechecking: BTreeSet::new(),
             rechecked: Instant::now(),
             own,
             health: Health::new(),
+            clearing: Clearing::new(kept),
             quiet: false,
             clock_told: false,
             leaving: None,

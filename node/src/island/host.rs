@@ -48,6 +48,17 @@ pub enum Errand {
     },
 }
 
+impl Errand {
+    /// The fragment that it is about, if it is about one.
+    pub fn fragment(&self) -> Option<FragmentId> {
+        match self {
+            Self::Capture(fragment) => Some(*fragment),
+            Self::Adopt(adoption) => Some(adoption.fragment),
+            Self::Evaluate | Self::Save { .. } => None,
+        }
+    }
+}
+
 /// An outer version to adopt, with all that it takes.
 #[derive(Debug)]
 pub struct Adoption {
@@ -345,7 +356,8 @@ enum Next {
     End,
 }
 
-/// Errands under way: a capture and a few adoptions for each of many fragments.
-const ERRANDS_MAX: usize = 256;
+/// Errands that the island has not begun; more wait with the driver, where newer ones replace
+/// them.
+const ERRANDS_MAX: usize = 8;
 /// How often a waiting island looks whether it may step.
 const IDLE: Duration = Duration::from_millis(20);

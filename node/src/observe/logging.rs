@@ -129,7 +129,11 @@ where
 {
     let filter =
         EnvFilter::try_new(filter).map_err(|error| LoggingError::Filter(error.to_string()))?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+    // Nobody may read standard error any more; a word about that, on standard error, would panic.
+    let builder = tracing_subscriber::fmt()
+        .log_internal_errors(false)
+        .with_env_filter(filter)
+        .with_writer(writer);
     Ok(match format {
         LogFormat::Human => Box::new(
             builder.with_timer(Seconds).with_ansi(colour).with_target(false).compact().finish(),

@@ -129,8 +129,8 @@ impl StoreError {
                  folder away and join again with a new key"
             }
             Self::Corrupt { .. } => {
-                "`atoll run --repair` keeps the damaged file aside and gets the records back from \
-                 the swarm; check the disk, for it may be failing"
+                "`atoll run` puts the damaged file aside and gets the records back from the swarm; \
+                 check the disk, for it may be failing"
             }
             Self::Broken { .. } => "nothing: it is fetched again; check the disk if this repeats",
             Self::NoPayload { .. } | Self::TooLong { .. } => return None,

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use atoll_protocol::id::ContentId;
 
@@ -100,6 +101,7 @@ pub(super) fn move_aside(path: &Path, into: &Path) -> Result<PathBuf, StoreError
         .collect();
     numbers.sort_unstable();
     let named = |number: u64| into.join(format!("{stem}{BROKEN}{number}"));
+    forget_oldest(into)?;
     while numbers.len() >= BROKEN_KEPT {
         remove(&named(numbers.remove(0)))?;
     }
@@ -107,6 +109,23 @@ pub(super) fn move_aside(path: &Path, into: &Path) -> Result<PathBuf, StoreError
     fs::rename(path, &kept).map_err(StoreError::file(path))?;
     flush_folder(into)?;
     Ok(kept)
+}
+
+/// Leaves room for one more file in a folder of damaged ones, whatever they are called.
+fn forget_oldest(folder: &Path) -> Result<(), StoreError> {
+    let aside = |(name, _): (String, u64)| Some(folder.join(name)).filter(|it| is_aside(it));
+    let mut files: Vec<(Option<SystemTime>, PathBuf)> = list(folder)?
+        .into_iter()
+        .filter_map(aside)
+        .map(|path| (fs::metadata(&path).and_then(|about| about.modified()).ok(), path))
+        .collect();
+    files.sort();
+    let many = files.len().saturating_sub(BROKEN_IN_ALL - 1);
+    files[..many].iter().try_for_each(|(_, path)| remove(path))
+}
+
+fn is_aside(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().contains(BROKEN))
 }
 
 /// The hash of a file's bytes, and how many they are; none if there is no such file.
@@ -158,6 +177,8 @@ fn gone(result: io::Result<()>) -> io::Result<()> {
 pub(super) const NEXT: &str = ".next";
 const BROKEN: &str = ".broken-";
 const BROKEN_KEPT: usize = 4;
+/// Damaged files in one folder.
+const BROKEN_IN_ALL: usize = 16;
 const READ_BYTES: usize = 1 << 20;
 
 #[cfg(test)]

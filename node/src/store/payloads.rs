@@ -6,28 +6,48 @@ use std::sync::Mutex;
 use std::thread;
 
 use atoll_protocol::engine::Record;
-use atoll_protocol::id::ContentId;
-use atoll_protocol::outer::{Norms, Payloads};
+use atoll_protocol::id::{ContentId, FragmentId};
+use atoll_protocol::outer::{Norms, Payloads, check};
+use atoll_protocol::pool::Inline;
 
 use super::error::StoreError;
 use super::{Inner, Store, locked};
 
 impl Payloads for Store {
-    fn payload(&self, id: &ContentId) -> Option<(Cow<'_, [u8]>, Cow<'_, Norms>)> {
-        let norms = self.norms(id)?;
-        match self.content(id) {
-            Ok(bytes) => Some((Cow::Owned(bytes?), Cow::Owned(norms))),
+    fn payload(
+        &self,
+        id: &ContentId,
+        fragment: FragmentId,
+    ) -> Option<(Cow<'_, [u8]>, Cow<'_, Norms>)> {
+        let bytes = match self.content(id) {
+            Ok(bytes) => bytes?,
             Err(error) => {
                 tracing::warn!("payload {id}: {error}");
-                None
+                return None;
             }
-        }
+        };
+        let norms = self.norms(id, fragment).or_else(|| again(self, id, fragment, &bytes))?;
+        Some((Cow::Owned(bytes), Cow::Owned(norms)))
     }
 }
 
+/// Measures a payload whose norms were lost, as its check did.
+fn again(store: &Store, id: &ContentId, fragment: FragmentId, bytes: &[u8]) -> Option<Norms> {
+    let genesis = store.genesis();
+    let map = genesis.fragment_map();
+    let shape = map.fragment(fragment)?;
+    let norms = check(bytes, genesis.codec, shape, genesis.merge.norm_max, &Inline).ok()?;
+    store.measure(id, fragment, &norms);
+    Some(norms)
+}
+
 impl Payloads for &Store {
-    fn payload(&self, id: &ContentId) -> Option<(Cow<'_, [u8]>, Cow<'_, Norms>)> {
-        Payloads::payload(*self, id)
+    fn payload(
+        &self,
+        id: &ContentId,
+        fragment: FragmentId,
+    ) -> Option<(Cow<'_, [u8]>, Cow<'_, Norms>)> {
+        Payloads::payload(*self, id, fragment)
     }
 }
 

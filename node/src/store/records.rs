@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use atoll_protocol::engine::Record;
 use atoll_protocol::id::{ContentId, FragmentId, NodeId, RunId, Version};
 use atoll_protocol::limits::GENESIS_BYTES_MAX;
-use atoll_protocol::outer::Norms;
 use atoll_protocol::wire;
 use redb::{Database, ReadableDatabase, ReadableTable};
 
 use super::error::StoreError;
 use super::mark::Mark;
+use super::measured::Measures;
 use tables::{INCARNATION, INDEX, META, NEXT, NORMS, RECORDS};
 
 /// The database of records.
@@ -76,7 +76,7 @@ impl Records {
     pub(super) fn write(
         &mut self,
         records: &[Record],
-        norms: &[(ContentId, Norms)],
+        norms: &[(ContentId, Measures)],
     ) -> Result<(), StoreError> {
         let encoded = records.iter().map(encode).collect::<Result<Vec<_>, _>>()?;
         let first = self.count()?;
@@ -140,7 +140,7 @@ impl Records {
     }
 
     /// All norms.
-    pub(super) fn norms(&mut self) -> Result<BTreeMap<ContentId, Norms>, StoreError> {
+    pub(super) fn norms(&mut self) -> Result<BTreeMap<ContentId, Measures>, StoreError> {
         self.read(|database| {
             let table = database.begin_read()?.open_table(NORMS)?;
             let mut norms = BTreeMap::new();

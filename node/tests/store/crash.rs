@@ -55,7 +55,7 @@ fn child_of_the_crash_test() {
     writeln!(out, "\n{STARTED} {}", store.begin().unwrap()).unwrap();
     for n in first.. {
         let id = store.put(&payload(n)).unwrap();
-        store.measure(&id, &norms(1));
+        store.measure(&id, FragmentId(0), &norms(1));
         store.persist(own(), &batch(n)).unwrap();
         writeln!(out, "{DURABLE} {n}").unwrap();
         let bytes = arriving(n);
@@ -143,7 +143,7 @@ fn check(folder: &Path, seen: &mut Seen, kill: u32) {
     assert!(store.missing().unwrap().is_empty(), "kill {kill}");
     for n in first..=last {
         assert_eq!(store.content(&content_id(&payload(n))).unwrap().unwrap(), payload(n));
-        assert_eq!(store.norms(&content_id(&payload(n))), Some(norms(1)));
+        assert_eq!(store.norms(&content_id(&payload(n)), FragmentId(0)), Some(norms(1)));
     }
     let floor = store.signed_floor(FragmentId(0));
     assert!(floor == last || floor == last + 1, "kill {kill}: signed {floor}, written {last}");

@@ -37,7 +37,7 @@ fn a_damaged_content_is_set_aside_and_put_again() {
         let folder = scratch();
         let store = create(&folder);
         let id = store.put(b"payload").unwrap();
-        store.measure(&id, &norms(1));
+        store.measure(&id, FragmentId(0), &norms(1));
         store.persist(own(), &[contribution(&key(2), 0, 1, b"payload")]).unwrap();
         assert!(store.missing().unwrap().is_empty());
         damage(&content_path(folder.path(), &id));
@@ -50,12 +50,12 @@ fn a_damaged_content_is_set_aside_and_put_again() {
         assert!(kept.exists());
         assert_eq!(store.incidents().len(), 1);
         assert_eq!(store.content(&id).unwrap(), None);
-        assert!(Payloads::payload(&store, &id).is_none());
+        assert!(Payloads::payload(&store, &id, FragmentId(0)).is_none());
         assert_eq!(store.missing().unwrap().len(), 1);
         assert_eq!(store.usage().contents, 0);
         store.put(b"payload").unwrap();
         assert!(store.missing().unwrap().is_empty());
-        assert!(Payloads::payload(&store, &id).is_some());
+        assert!(Payloads::payload(&store, &id, FragmentId(0)).is_some());
     }
 }
 
@@ -120,7 +120,7 @@ fn written(folder: &Path, clean: bool) -> Vec<Record> {
     store.begin().unwrap();
     for n in 0..30u8 {
         let id = store.put(&[n; 50]).unwrap();
-        store.measure(&id, &norms(n));
+        store.measure(&id, FragmentId(0), &norms(n));
         let author = key(1 + n % 3);
         let records =
             [contribution(&author, u16::from(n % 2), u32::from(n), &[n; 50]), closed(0, 1)];

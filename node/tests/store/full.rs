@@ -13,16 +13,13 @@ use atoll_protocol::limits::CONTENT_CHUNK_BYTES;
 use crate::support::{closed, contribution, create, genesis, key, own, scratch};
 
 #[test]
-fn a_budget_refuses_contents_and_nothing_else() {
+fn a_budget_refuses_what_others_send_and_nothing_else() {
     let folder = scratch();
     let store = create(&folder);
     let first = store.put(&[1; 1000]).unwrap();
     let used = store.usage();
     assert_eq!((used.contents, used.total()), (1000, 1000 + used.records));
     store.set_budget(Some(used.total() + 500));
-    let error = store.put(&[2; 501]).unwrap_err();
-    assert!(matches!(error, StoreError::Full { needed: 501, .. }), "{error}");
-    assert!(error.hint().unwrap().contains("--max-disk"));
     let id = content_id(&[3; 501]);
     let mut incoming = store.incoming(&id).unwrap();
     let error = incoming.begin(501, b"").unwrap_err();
@@ -36,11 +33,11 @@ fn a_budget_refuses_contents_and_nothing_else() {
     store.put(&[1; 1000]).unwrap();
     store.persist(own(), &[contribution(&key(1), 0, 1, &[1; 1000])]).unwrap();
     store.put_base(content_id(&[4; 900]), &[4; 900], FragmentId(0)).unwrap();
-    assert!(store.put(&[2; 1]).is_err());
+    store.put(&[2; 2000]).unwrap();
     store.prune(own(), FragmentId(0), 1, 1, &[first]).unwrap();
-    store.put(&[2; 500]).unwrap();
+    assert!(store.incoming(&id).unwrap().begin(1, b"").is_err());
     store.set_budget(None);
-    store.put(&[5; 5000]).unwrap();
+    store.incoming(&id).unwrap().begin(501, b"").unwrap();
 }
 
 #[test]
@@ -53,15 +50,19 @@ fn room_is_reserved_while_a_content_arrives() {
     let id = content_id(&all);
     let mut incoming = store.incoming(&id).unwrap();
     incoming.begin(length, b"").unwrap();
-    assert!(store.put(b"x").is_err());
+    let refused = |store: &Store| {
+        let begun = store.incoming(&content_id(b"x")).unwrap().begin(1, b"");
+        assert_eq!(begun.unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+    };
+    refused(&store);
     for (chunk, part) in (0..).zip(all.chunks(CONTENT_CHUNK_BYTES)) {
         incoming.write(chunk, part).unwrap();
     }
     incoming.finish().unwrap();
     assert_eq!((store.usage().contents, store.usage().incoming), (length, 0));
-    assert!(store.put(b"x").is_err());
+    refused(&store);
     store.prune(own(), FragmentId(0), 0, 0, &[id]).unwrap();
-    store.put(b"x").unwrap();
+    store.incoming(&content_id(b"x")).unwrap().begin(1, b"").unwrap();
 }
 
 /// The child: fills a small disk in each way there is, and goes on once there is room again.

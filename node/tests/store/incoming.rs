@@ -180,10 +180,10 @@ fn what_nobody_wants_any_more_is_abandoned() {
     let id = content_id(b"x");
     let mut incoming = store.incoming(&id).unwrap();
     incoming.begin(1, b"").unwrap();
-    store.abandon(&id).unwrap();
+    store.discard(&[id]).unwrap();
     incoming.write(0, b"x").unwrap();
     drop(incoming);
-    store.abandon(&id).unwrap();
+    store.discard(&[id]).unwrap();
     assert_eq!(store.usage().incoming, 0);
     assert!(!store.incoming(&id).unwrap().has(0));
 }

@@ -121,7 +121,11 @@ impl Disk {
             let found = store.content(&id(n)).unwrap();
             assert_eq!(found, self.contents.contains(&n).then(|| bytes(n)), "content {n}");
             used += found.map_or(0, |found| found.len() as u64);
-            assert_eq!(store.norms(&id(n)).as_ref(), self.norms.get(&n), "norms {n}");
+            assert_eq!(
+                store.norms(&id(n), FragmentId(0)).as_ref(),
+                self.norms.get(&n),
+                "norms {n}"
+            );
         }
         assert_eq!(store.usage().contents, used);
         for n in 0..CONTENTS {
@@ -182,7 +186,7 @@ proptest! {
                     disk.contents.insert(n);
                 }
                 Call::Measure(n) => {
-                    store.measure(&id(n), &norms(n));
+                    store.measure(&id(n), FragmentId(0), &norms(n));
                     disk.norms.insert(n, norms(n));
                 }
                 Call::Persist(facts) => {

@@ -6,10 +6,12 @@ use std::fs;
 use std::path::Path;
 
 use atoll_node::store::{SaveError, Store, StoreError};
+use atoll_protocol::codec;
 use atoll_protocol::crypto::content_id;
 use atoll_protocol::genesis::{Genesis, Model};
 use atoll_protocol::id::FragmentId;
 use atoll_protocol::outer::Payloads;
+use atoll_protocol::pool::Inline;
 
 use crate::support::{closed, contribution, create, genesis, key, norms, own, scratch};
 
@@ -167,14 +169,14 @@ fn the_fold_finds_payloads_that_were_checked() {
     let folder = scratch();
     let store = create(&folder);
     let id = store.put(b"payload").unwrap();
-    assert!(Payloads::payload(&store, &id).is_none());
-    store.measure(&id, &norms(3));
-    store.measure(&content_id(b"gone"), &norms(4));
-    assert!(Payloads::payload(&store, &content_id(b"gone")).is_none());
+    assert!(Payloads::payload(&store, &id, FragmentId(0)).is_none());
+    store.measure(&id, FragmentId(0), &norms(3));
+    store.measure(&content_id(b"gone"), FragmentId(0), &norms(4));
+    assert!(Payloads::payload(&store, &content_id(b"gone"), FragmentId(0)).is_none());
     store.persist(own(), &[contribution(&key(2), 0, 1, b"payload")]).unwrap();
     drop(store);
     let store = &Store::open(folder.path()).unwrap();
-    let (bytes, found) = Payloads::payload(&store, &id).unwrap();
+    let (bytes, found) = Payloads::payload(&store, &id, FragmentId(0)).unwrap();
     assert_eq!((bytes.as_ref(), found.as_ref()), (&b"payload"[..], &norms(3)));
 }
 
@@ -258,10 +260,48 @@ fn what_nothing_names_can_be_swept() {
     let arriving = content_id(b"d");
     store.incoming(&arriving).unwrap().begin(5, b"outline").unwrap();
     assert_eq!(store.usage().incoming, 5);
-    assert_eq!(store.sweep(&BTreeSet::from([kept])).unwrap(), 2);
+    assert_eq!(store.sweep(&BTreeSet::from([kept])).unwrap(), 1);
     assert!(store.has(&named) && store.has(&kept) && !store.has(&loose));
-    assert_eq!((store.usage().contents, store.usage().incoming), (2, 0));
+    // Whoever was joining goes on with half a snapshot.
+    assert_eq!((store.usage().contents, store.usage().incoming), (2, 5));
+    assert_eq!(store.contents(), BTreeSet::from([named, kept, arriving]));
+    store.discard(&[kept, arriving]).unwrap();
+    assert_eq!((store.usage().contents, store.usage().incoming), (1, 0));
     assert_eq!(fs::read_dir(folder.path().join("incoming")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_payload_of_two_fragments_has_the_norms_of_each() {
+    let folder = scratch();
+    let store = create(&folder);
+    let id = store.put(b"payload").unwrap();
+    store.measure(&id, FragmentId(0), &norms(3));
+    store.measure(&id, FragmentId(1), &norms(4));
+    store.persist(own(), &[contribution(&key(2), 0, 1, b"payload")]).unwrap();
+    for store in [store.clone(), {
+        drop(store);
+        Store::open(folder.path()).unwrap()
+    }] {
+        for (fragment, n) in [(0, 3), (1, 4)] {
+            let found = Payloads::payload(&store, &id, FragmentId(fragment)).unwrap().1;
+            assert_eq!(found.as_ref(), &norms(n));
+        }
+    }
+}
+
+#[test]
+fn norms_that_were_lost_are_measured_again() {
+    let folder = scratch();
+    let store = create(&folder);
+    let map = genesis().fragment_map();
+    let shape = map.fragment(FragmentId(2)).unwrap();
+    let values: Vec<f32> = (0..shape.elements).map(|n| (n % 7) as f32 * 1e-3).collect();
+    let payload = codec::encode(genesis().codec, &values, &Inline).unwrap();
+    let id = store.put(&payload).unwrap();
+    let (bytes, found) = Payloads::payload(&store, &id, FragmentId(2)).unwrap();
+    assert_eq!((bytes.as_ref(), found.pieces.len()), (&payload[..], shape.pieces.len()));
+    assert_eq!(store.norms(&id, FragmentId(2)).as_ref(), Some(found.as_ref()));
+    assert!(Payloads::payload(&store, &content_id(b"none"), FragmentId(2)).is_none());
 }
 
 #[test]
@@ -276,10 +316,10 @@ fn threads_do_not_get_in_each_others_way() {
                 for round in 1..30u32 {
                     let bytes = payload(fragment, round);
                     let id = store.put(&bytes).unwrap();
-                    store.measure(&id, &norms(7));
+                    store.measure(&id, FragmentId(0), &norms(7));
                     let record = contribution(&key(1), fragment, round, &bytes);
                     store.persist(own(), &[record, closed(fragment, round)]).unwrap();
-                    assert!(Payloads::payload(&store, &id).is_some());
+                    assert!(Payloads::payload(&store, &id, FragmentId(0)).is_some());
                     let through = round.saturating_sub(6);
                     let gone = [content_id(&payload(fragment, through))];
                     let part = FragmentId(fragment);

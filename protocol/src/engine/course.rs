@@ -275,6 +275,15 @@ impl Course {
         self.tokens.steps = self.tokens.steps.saturating_add(1);
     }
 
+    /// Whether a content is own work, or the snapshot that will replace our state.
+    pub(super) fn needs(&self, content: &ContentId) -> bool {
+        let installing = self.installing.as_ref().map(|it| it.chain.base_digest());
+        self.still_needs(content)
+            || self.pending().contains(content)
+            || self.last_capture == Some(*content)
+            || installing == Some(*content)
+    }
+
     /// Whether an own contribution that may return has this payload.
     pub(super) fn still_needs(&self, payload: &ContentId) -> bool {
         self.own.values().any(|own| own.kept && own.payload() == *payload)

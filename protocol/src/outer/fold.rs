@@ -16,7 +16,7 @@ use thiserror::Error;
 use crate::codec::{Codec, PayloadError};
 use crate::fragment::Fragment;
 use crate::genesis::{Genesis, Merge, Outer};
-use crate::id::{ContentId, ContributionId, NodeId, Version};
+use crate::id::{ContentId, ContributionId, FragmentId, NodeId, Version};
 use crate::outer::fold::memory::{MERGES_KEPT, Memory, STRIDE};
 use crate::outer::merge::{Member, merge_into};
 use crate::outer::norm::Norms;
@@ -63,9 +63,14 @@ pub struct CutMember {
 
 /// Where the fold finds the payloads of admitted contributions.
 pub trait Payloads {
-    /// A payload's bytes and what [`crate::outer::check`] measured: borrowed from a store in
-    /// memory, or owned when it had to be read. Only asked for rounds that must be merged.
-    fn payload(&self, id: &ContentId) -> Option<(Cow<'_, [u8]>, Cow<'_, Norms>)>;
+    /// A payload's bytes and what [`crate::outer::check`] measured of it for this fragment, whose
+    /// pieces are not those of another: borrowed from a store in memory, or owned when it had to
+    /// be read. Only asked for rounds that must be merged.
+    fn payload(
+        &self,
+        id: &ContentId,
+        fragment: FragmentId,
+    ) -> Option<(Cow<'_, [u8]>, Cow<'_, Norms>)>;
 }
 
 /// Why a fold could not go on.
@@ -318,7 +323,7 @@ impl Fold {
         let mut found = Vec::with_capacity(members.len());
         for member in members {
             let missing = FoldError::Missing { round, payload: member.payload };
-            found.push(payloads.payload(&member.payload).ok_or(missing)?);
+            found.push(payloads.payload(&member.payload, self.fragment.id).ok_or(missing)?);
         }
         let members: Vec<Member<'_>> = members
             .iter()

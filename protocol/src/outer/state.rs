@@ -27,7 +27,7 @@ impl OuterState {
     /// Version 0: the initial parameters and no momentum.
     pub fn new(fragment: FragmentId, params: &[f32]) -> Self {
         let mut words = vec![0; HEADER_WORDS + 2 * params.len()];
-        let count = u32::try_from(params.len()).expect("fragments have at most 2^29 elements");
+        let count = u32::try_from(params.len()).expect("fragments have fewer than 2^29 elements");
         words[..HEADER_WORDS].copy_from_slice(&header(fragment, 0, count));
         let mut state = Self { words };
         state.parts_mut().0.copy_from_slice(params);

@@ -54,12 +54,16 @@ pub(crate) struct Room {
 }
 
 #[derive(Default)]
-struct Store(BTreeMap<ContentId, (Vec<u8>, Option<Norms>)>);
+struct Store(BTreeMap<ContentId, (Vec<u8>, BTreeMap<FragmentId, Norms>)>);
 
 impl Payloads for Store {
-    fn payload(&self, id: &ContentId) -> Option<(Cow<'_, [u8]>, Cow<'_, Norms>)> {
+    fn payload(
+        &self,
+        id: &ContentId,
+        fragment: FragmentId,
+    ) -> Option<(Cow<'_, [u8]>, Cow<'_, Norms>)> {
         let (bytes, norms) = self.0.get(id)?;
-        Some((Cow::Borrowed(bytes), Cow::Borrowed(norms.as_ref()?)))
+        Some((Cow::Borrowed(bytes), Cow::Borrowed(norms.get(&fragment)?)))
     }
 }
 
@@ -111,6 +115,18 @@ impl Room {
         self.nodes[index] = self.start(key, records, store, 2);
         self.connect();
         self.drain();
+    }
+
+    /// Takes everything from a node's disk that its engine does not need, but for its bases, and
+    /// says how many contents that was.
+    pub(crate) fn clear(&mut self, index: usize) -> usize {
+        let Node { engine, store, .. } = &mut self.nodes[index];
+        let before = store.0.len();
+        let fragments = (0..self.genesis.fragments).map(FragmentId);
+        let bases: Vec<ContentId> =
+            fragments.map(|fragment| engine.status(fragment).unwrap().base_digest).collect();
+        store.0.retain(|id, _| engine.needs(id) || engine.may_serve(id) || bases.contains(id));
+        before - store.0.len()
     }
 
     /// Lets time pass; every up node's island makes one step each 100 ms.
@@ -282,7 +298,7 @@ impl Room {
                     {
                         at = Time(at.0 + ms);
                     }
-                    self.nodes[index].store.0.insert(content, (bytes, None));
+                    self.nodes[index].store.0.insert(content, (bytes, BTreeMap::new()));
                     FetchOutcome::Stored
                 }
             },
@@ -305,7 +321,8 @@ impl Room {
                 let fragments: &Fragment = map.fragment(fragment).unwrap();
                 let merge = &self.genesis.merge;
                 let result = check(bytes, self.genesis.codec, fragments, merge.norm_max, &Inline);
-                let outcome = result.map(|it| *norms = Some(it)).map_err(|_| Fault::BadPayload);
+                let outcome = result.map(|it| drop(norms.insert(fragment, it)));
+                let outcome = outcome.map_err(|_| Fault::BadPayload);
                 Input::Checked { payload, fragment, outcome }
             }
             Output::Capture { fragment } => {
@@ -316,7 +333,7 @@ impl Room {
                     codec::encode(self.genesis.codec, &vec![value; elements], &Inline).unwrap();
                 let id = content_id(&payload);
                 let payload_bytes = u32::try_from(payload.len()).unwrap();
-                node.store.0.insert(id, (payload, None));
+                node.store.0.insert(id, (payload, BTreeMap::new()));
                 Input::Captured {
                     fragment,
                     payload: id,
@@ -333,7 +350,8 @@ impl Room {
             Output::Stabilise { fragment, version } => {
                 let fold = &mut node.folds[fragment.index()];
                 let digest = fold.advance_base(version, &node.store, &Inline).unwrap();
-                node.store.0.insert(digest, (fold.base().bytes().to_vec(), None));
+                let bytes = fold.base().bytes().to_vec();
+                node.store.0.insert(digest, (bytes, BTreeMap::new()));
                 Input::Stabilised { fragment, version, digest }
             }
             Output::Install { fragment, content } => {

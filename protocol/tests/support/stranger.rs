@@ -397,6 +397,7 @@ fn outcome(script: &mut Script<'_>) -> FetchOutcome {
         0 => FetchOutcome::NotFound,
         1 => FetchOutcome::Unreachable,
         2 => FetchOutcome::Wrong,
+        3 => FetchOutcome::Partly,
         _ => FetchOutcome::Stored,
     }
 }

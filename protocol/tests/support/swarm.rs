@@ -31,7 +31,11 @@ impl Store {
 }
 
 impl Payloads for Store {
-    fn payload(&self, id: &ContentId) -> Option<(Cow<'_, [u8]>, Cow<'_, Norms>)> {
+    fn payload(
+        &self,
+        id: &ContentId,
+        _fragment: FragmentId,
+    ) -> Option<(Cow<'_, [u8]>, Cow<'_, Norms>)> {
         self.lookups.set(self.lookups.get() + 1);
         let (bytes, norms) = self.payloads.get(id)?;
         Some((Cow::Borrowed(bytes), Cow::Borrowed(norms)))

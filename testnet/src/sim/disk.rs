@@ -34,8 +34,9 @@ pub(super) struct Disk {
 #[derive(Clone, Debug)]
 struct Stored {
     bytes: Rc<[u8]>,
-    /// What the check measured; none for content that nobody checked, which is not served.
-    norms: Option<Norms>,
+    /// What checks measured, for each fragment it was announced for; content that nobody checked
+    /// is not served.
+    norms: BTreeMap<FragmentId, Norms>,
     durable: bool,
 }
 
@@ -129,14 +130,14 @@ impl Disk {
 
     /// Stores content that was fetched or captured; a record makes it durable.
     pub(super) fn store(&mut self, content: ContentId, bytes: Rc<[u8]>) {
-        let fresh = Stored { bytes, norms: None, durable: false };
+        let fresh = Stored { bytes, norms: BTreeMap::new(), durable: false };
         self.payloads.entry(content).or_insert(fresh);
     }
 
     /// Notes what the check measured.
-    pub(super) fn measure(&mut self, content: &ContentId, norms: Norms) {
+    pub(super) fn measure(&mut self, content: &ContentId, fragment: FragmentId, norms: Norms) {
         if let Some(stored) = self.payloads.get_mut(content) {
-            stored.norms = Some(norms);
+            stored.norms.insert(fragment, norms);
         }
     }
 
@@ -149,7 +150,7 @@ impl Disk {
     pub(super) fn checked(&self, content: &ContentId) -> Option<&Rc<[u8]>> {
         self.payloads
             .get(content)
-            .filter(|stored| stored.norms.is_some())
+            .filter(|stored| !stored.norms.is_empty())
             .map(|stored| &stored.bytes)
     }
 
@@ -216,9 +217,13 @@ impl Disk {
 }
 
 impl Payloads for Disk {
-    fn payload(&self, id: &ContentId) -> Option<(Cow<'_, [u8]>, Cow<'_, Norms>)> {
+    fn payload(
+        &self,
+        id: &ContentId,
+        fragment: FragmentId,
+    ) -> Option<(Cow<'_, [u8]>, Cow<'_, Norms>)> {
         let stored = self.payloads.get(id)?;
-        let norms = stored.norms.as_ref()?;
+        let norms = stored.norms.get(&fragment)?;
         Some((Cow::Borrowed(&stored.bytes), Cow::Borrowed(norms)))
     }
 }

@@ -157,12 +157,13 @@ impl Simulation<'_> {
         };
         let outcome = match outcome {
             Ok(norms) => {
-                disk.measure(&payload, norms);
+                disk.measure(&payload, fragment, norms);
                 Ok(())
             }
             Err(error) if is_not_finite(&error) && shared.planted.is(Bug::NanAdmitted) => {
                 let pieces = part.map_or(0, |part| part.pieces.len());
-                disk.measure(&payload, Norms { total: 1.0, pieces: vec![1.0; pieces] });
+                let norms = Norms { total: 1.0, pieces: vec![1.0; pieces] };
+                disk.measure(&payload, fragment, norms);
                 Ok(())
             }
             Err(_) => Err(Fault::BadPayload),
@@ -326,7 +327,7 @@ impl Simulation<'_> {
                     // Its own node trusts it; its peers will judge for themselves.
                     let norms = outer::check(&bytes, codec, part, f32::MAX, shared.pool.as_ref());
                     state.disk.store(payload, bytes);
-                    state.disk.measure(&payload, norms.unwrap_or_default());
+                    state.disk.measure(&payload, fragment, norms.unwrap_or_default());
                     running.inbox.push_back(Input::Captured {
                         fragment,
                         payload,

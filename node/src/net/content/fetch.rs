@@ -69,6 +69,7 @@ impl Fetcher {
             Err(End::NotFound | End::TooLong) => FetchOutcome::NotFound,
             Err(End::Wrong) => FetchOutcome::Wrong,
             Err(End::Lost) => FetchOutcome::Unreachable,
+            Err(End::Partly) => FetchOutcome::Partly,
             Err(End::Disk(error)) => {
                 // Only a word to people, who have been told often enough if there is no room.
                 let (content, reason) = (order.content, error.to_string());
@@ -152,16 +153,20 @@ impl Fetcher {
             holders: holders.len(),
             received: AtomicU64::new(0),
         };
+        let began = Instant::now();
         let ended = tokio::select! {
             ended = self.read_from(&job, order.from, &holders, first) => ended,
             // Whoever is still sending sends what others were faster with.
             () = job.pool.done() => Ok(()),
+            () = close(&job.pool) => Err(End::Lost),
         };
         *received = job.received.load(Ordering::Relaxed);
         // Taken out even if it failed: whoever still writes must find nothing to write to.
         let incoming = taken(&job.incoming).await.map_err(End::Disk)?;
         if !job.pool.is_done() {
-            return Err(ended.err().unwrap_or(End::Lost));
+            let end = ended.err().unwrap_or(End::Lost);
+            let goes_on = *received > 0 && began.elapsed() >= SLICE;
+            return Err(if goes_on && matches!(end, End::Lost) { End::Partly } else { end });
         }
         blocking(move || incoming.finish()).await.map_err(End::Disk)
     }
@@ -278,6 +283,14 @@ impl Fetcher {
     }
 }
 
+/// Ends a fetch that takes long in good order, and then in any case: what is here is kept, and
+/// others have their turn.
+async fn close(pool: &Pool) {
+    sleep(SLICE).await;
+    pool.close();
+    sleep(CLOSING).await;
+}
+
 /// Takes the content out, once nobody writes to it.
 async fn taken(slot: &Slot) -> io::Result<Box<dyn Incoming>> {
     let slot = slot.clone();
@@ -288,6 +301,10 @@ async fn taken(slot: &Slot) -> io::Result<Box<dyn Incoming>> {
     .await
 }
 
+/// How long one content may keep others waiting.
+const SLICE: Duration = Duration::from_secs(20);
+/// How long what was asked for by then may take.
+const CLOSING: Duration = Duration::from_secs(10);
 const OPEN_TIME: Duration = Duration::from_secs(10);
 /// Attempts after the first one.
 const RETRIES: u32 = 4;

@@ -26,6 +26,8 @@ pub(super) enum End {
     NotFound,
     /// It is gone, too slow or too busy.
     Lost,
+    /// It has sent some, and others are to have their turn.
+    Partly,
     /// What it has is longer than was said: a lie of whoever said so, not of who has it.
     TooLong,
     /// It sent something else.

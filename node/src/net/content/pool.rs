@@ -20,6 +20,8 @@ pub(super) struct Pool {
 struct State {
     missing: BTreeSet<u32>,
     asked: BTreeMap<u32, Asked>,
+    /// Nobody is asked for anything more.
+    closed: bool,
 }
 
 /// A chunk that somebody is asked for.
@@ -33,7 +35,7 @@ struct Asked {
 
 impl Pool {
     pub(super) fn new(missing: BTreeSet<u32>) -> Self {
-        let state = State { missing, asked: BTreeMap::new() };
+        let state = State { missing, asked: BTreeMap::new(), closed: false };
         Self { state: Mutex::new(state), changed: Notify::new() }
     }
 
@@ -45,6 +47,12 @@ impl Pool {
     /// Chunks nobody was asked for.
     pub(super) fn missing(&self) -> usize {
         self.lock().missing.len()
+    }
+
+    /// Lets nobody be asked for more; what was asked for may still come.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_waiters();
     }
 
     /// Waits until everything is here.
@@ -63,7 +71,7 @@ impl Pool {
 
     /// The next chunks in a row to ask `of` a holder, at most `most`. While all are asked for, one
     /// may come back, or take its holder so long that it is worth asking for again; none when
-    /// everything is here.
+    /// everything is here or nothing more is to be asked for.
     pub(super) async fn take(&self, of: NodeId, most: u32) -> Option<Taken<'_>> {
         loop {
             let changed = self.changed.notified();
@@ -71,7 +79,7 @@ impl Pool {
             changed.as_mut().enable();
             let slow = {
                 let mut state = self.lock();
-                if state.is_done() {
+                if state.is_done() || state.closed {
                     return None;
                 }
                 let now = Instant::now();
@@ -208,6 +216,16 @@ mod tests {
         assert!(!pool.is_done());
         second.done();
         assert!(pool.is_done() && pool.take(ONE, 1).await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_closed_pool_takes_what_was_asked_for() {
+        let pool = Pool::new([0, 1, 2].into());
+        let first = pool.take(ONE, 1).await.unwrap();
+        pool.close();
+        assert!(pool.take(ONE, 1).await.is_none());
+        first.done();
+        assert_eq!(pool.missing(), 2);
     }
 
     #[test]

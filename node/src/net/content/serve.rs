@@ -43,6 +43,8 @@ pub(in crate::net) struct Server {
     upload: Bucket,
     traffic: Arc<Traffic>,
     notices: mpsc::Sender<Notice>,
+    /// Streams that are open.
+    streams: AtomicUsize,
     guests: Mutex<BTreeMap<PeerId, Guest>>,
 }
 
@@ -50,6 +52,7 @@ pub(in crate::net) struct Server {
 struct Guest {
     streams: usize,
     slots: Arc<Semaphore>,
+    waiting: Arc<AtomicUsize>,
 }
 
 /// A content that the last request on a stream was about; the next one mostly is, too.
@@ -81,6 +84,7 @@ impl Server {
             upload,
             traffic,
             notices,
+            streams: AtomicUsize::new(0),
             guests: Mutex::default(),
         }
     }
@@ -122,7 +126,7 @@ impl Server {
 
     async fn serve(&self, mut stream: Stream, place: &Place) -> io::Result<()> {
         let mut open = None;
-        while let Some(request) = timeout(IDLE_MAX, Request::read(&mut stream)).await?? {
+        while let Some(request) = timeout(self.idle_max(), Request::read(&mut stream)).await?? {
             if self.talk(&mut stream, request).await? {
                 continue;
             }
@@ -183,7 +187,12 @@ impl Server {
         {
             return Ok(Some([own, slot]));
         }
-        let Some(_waiter) = Waiter::queue(&self.waiting) else { return Ok(None) };
+        let Some(_waiter) = Waiter::queue(&self.waiting, UPLOADS_WAITING_MAX) else {
+            return Ok(None);
+        };
+        let Some(_own) = Waiter::queue(&place.waiting, WAITING_PER_PEER_MAX) else {
+            return Ok(None);
+        };
         let slot = async {
             // In this order: whoever waits for its own takes nothing from others.
             let own = place.slots.acquire().await?;
@@ -282,6 +291,15 @@ impl Server {
         let _ = self.notices.try_send(Notice::Broken(content));
     }
 
+    /// Whether there is room for few more streams only.
+    fn is_crowded(&self) -> bool {
+        self.streams.load(Ordering::Relaxed) > CONTENT_STREAMS_MAX / 2
+    }
+
+    fn idle_max(&self) -> Duration {
+        if self.is_crowded() { IDLE_MAX / 12 } else { IDLE_MAX }
+    }
+
     fn guests(&self) -> MutexGuard<'_, BTreeMap<PeerId, Guest>> {
         self.guests.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -309,24 +327,34 @@ struct Place {
     peer: PeerId,
     /// The peer's share of the slots.
     slots: Arc<Semaphore>,
+    /// The peer's requests that wait for one.
+    waiting: Arc<AtomicUsize>,
 }
 
 impl Place {
     fn take(server: &Arc<Server>, peer: PeerId) -> Option<Self> {
         let mut guests = server.guests();
-        let guest = guests
-            .entry(peer)
-            .or_insert_with(|| Guest { streams: 0, slots: Arc::new(Semaphore::new(server.share)) });
-        if guest.streams >= CONTENT_STREAMS_PER_PEER_MAX {
+        // A few peers must not take every place.
+        let most =
+            if server.is_crowded() { STREAMS_WHERE_CROWDED } else { CONTENT_STREAMS_PER_PEER_MAX };
+        if guests.get(&peer).is_some_and(|guest| guest.streams >= most) {
             return None;
         }
+        let guest = guests.entry(peer).or_insert_with(|| Guest {
+            streams: 0,
+            slots: Arc::new(Semaphore::new(server.share)),
+            waiting: Arc::default(),
+        });
         guest.streams += 1;
-        Some(Self { server: server.clone(), peer, slots: guest.slots.clone() })
+        server.streams.fetch_add(1, Ordering::Relaxed);
+        let (slots, waiting) = (guest.slots.clone(), guest.waiting.clone());
+        Some(Self { server: server.clone(), peer, slots, waiting })
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
+        self.server.streams.fetch_sub(1, Ordering::Relaxed);
         let mut guests = self.server.guests();
         if let Some(guest) = guests.get_mut(&self.peer) {
             guest.streams -= 1;
@@ -341,8 +369,8 @@ impl Drop for Place {
 struct Waiter<'a>(&'a AtomicUsize);
 
 impl<'a> Waiter<'a> {
-    fn queue(waiting: &'a AtomicUsize) -> Option<Self> {
-        if waiting.fetch_add(1, Ordering::Relaxed) >= UPLOADS_WAITING_MAX {
+    fn queue(waiting: &'a AtomicUsize, most: usize) -> Option<Self> {
+        if waiting.fetch_add(1, Ordering::Relaxed) >= most {
             waiting.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
@@ -356,6 +384,10 @@ impl Drop for Waiter<'_> {
     }
 }
 
+/// Streams of one peer while more than half of all places are taken.
+const STREAMS_WHERE_CROWDED: usize = 4;
+/// Requests of one peer that may wait for a slot.
+const WAITING_PER_PEER_MAX: usize = UPLOADS_WAITING_MAX / 4;
 /// How long a stream may be open without a request.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 /// How long the other side may take nothing.

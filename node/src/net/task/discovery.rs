@@ -256,7 +256,7 @@ impl Task {
             Event::Registered { rendezvous_node, ttl, .. } => {
                 let mut meetings = self.discovery.meetings.iter_mut();
                 if let Some(meeting) = meetings.find(|it| it.peer == rendezvous_node) {
-                    meeting.register_due = now + Duration::from_secs(ttl / 2);
+                    meeting.register_due = now + Duration::from_secs(ttl.min(DAY) / 2);
                 }
             }
             Event::DiscoverFailed { error, .. } => tracing::debug!(?error, "no word of peers"),
@@ -339,6 +339,8 @@ fn circuit(relay: &Multiaddr, peer: PeerId) -> Multiaddr {
     address::to_peer(relay, peer).with(Protocol::P2pCircuit)
 }
 
+/// Seconds; a bootstrap that promises more is asked again all the same.
+const DAY: u64 = 86_400;
 const GAP_MIN: Duration = Duration::from_secs(5);
 const GAP_MAX: Duration = Duration::from_secs(300);
 const REGISTER_RETRY: Duration = Duration::from_secs(30);

@@ -28,6 +28,7 @@ impl Schedule {
         seconds: f64,
         seed: u64,
     ) -> Result<Self, UpError> {
+        refuse_what_never_happens(plan, islands, seconds)?;
         let mut draw = Draw::new(plan, islands, seconds, seed);
         for (at, rule) in draw.moments() {
             draw.undo_until(at);
@@ -322,6 +323,32 @@ impl<'a> Draw<'a> {
     }
 }
 
+/// A plan of one's own that does nothing is a mistake in it.
+fn refuse_what_never_happens(plan: &Plan, islands: usize, seconds: f64) -> Result<(), UpError> {
+    for rule in &plan.rules {
+        let place = format!("{} line {}", plan.name, rule.line);
+        if let When::At(at) = rule.when
+            && at.seconds(seconds) >= seconds
+        {
+            let training = units::clock(seconds);
+            return Err(UpError::usage(
+                format!("{place}: at = \"{at}\" is not within the training of {training}"),
+                "raise --minutes, or name an earlier time",
+            ));
+        }
+        if let Some(spare) = plan.spare.filter(|spare| *spare >= islands)
+            && rule.verb.has_victim()
+            && rule.who == Who::Any
+        {
+            return Err(UpError::usage(
+                format!("{place}: spare = {spare} leaves nobody of {islands} islands to do it to"),
+                "spare fewer, raise --islands, or name an island",
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Seconds; a plan that does more often only shows how fast processes start.
 const EVERY_MIN: f64 = 0.5;
 /// What is done again and again is late by this share of the time between, at most: a swarm must
@@ -338,6 +365,17 @@ mod tests {
 
     fn written(text: &str, islands: usize) -> Result<Schedule, UpError> {
         Schedule::draw(&Plan::read("my.toml", text).unwrap(), islands, 100.0, 1)
+    }
+
+    #[test]
+    fn a_plan_that_would_do_nothing_is_refused() {
+        let late = "[[event]]\ndo = \"kill\"\nat = \"30m\"";
+        let said = written(late, 4).unwrap_err().to_string();
+        assert!(said.contains("line 1: at = \"1800s\" is not within the training"), "{said}");
+        let spared = "spare = 9\n[[event]]\ndo = \"kill\"\nat = \"3s\"";
+        let said = written(spared, 4).unwrap_err().to_string();
+        assert!(said.contains("line 2: spare = 9 leaves nobody of 4 islands"), "{said}");
+        assert_eq!(written(spared, 10).unwrap().islands, 10);
     }
 
     #[test]

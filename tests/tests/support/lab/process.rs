@@ -23,6 +23,14 @@ impl Process {
         self.running.child.lock().unwrap().id()
     }
 
+    /// Memory that it has now.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        kib * 1024
+    }
+
     /// Ends it without a warning and waits until it is gone.
     pub(crate) fn kill9(&self) {
         self.running.kill();
