@@ -191,9 +191,12 @@ impl Fetcher {
         };
         want.asked = None;
         self.idle_until = now;
-        // Last in the queue: whoever sends slowly or not at all must not hold up what others send.
-        want.turn.number = self.count;
-        self.count += 1;
+        if matches!(outcome, FetchOutcome::Partly | FetchOutcome::Unreachable) {
+            // Last in the queue: whoever sends slowly or not at all must not hold up what others
+            // send. A quick no has held up nobody, and what was wanted first is needed first.
+            want.turn.number = self.count;
+            self.count += 1;
+        }
         self.idle.insert(want.turn, *content);
         if outcome == FetchOutcome::Partly {
             want.due = now;

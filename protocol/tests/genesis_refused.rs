@@ -87,14 +87,14 @@ fn each_bad_model_is_named_with_its_range() {
         ("vocab = 255", "model.vocab = 255: allowed at least 256 with data.tokenizer"),
         ("rope_theta = 0.5", "model.rope_theta = 0.5: allowed 1 <= value <= 1000000000"),
         ("norm_epsilon = 0", "model.norm_epsilon = 0: allowed 0 < value <= 0.1"),
-        ("width = 65536\nvocab = 1048576", "with 1..=536870912 parameters"),
+        ("width = 65536\nvocab = 1048576", "with 1..=536870904 parameters"),
     ];
     for (lines, message) in cases {
         refused(&format!("name = \"a\"\n[model]\npreset = \"nano\"\n{lines}"), message);
     }
     refused("name = \"a\"\n[model]\nvocab = 300", "model.width is missing: needed 2..=65536");
     refused("name = \"a\"\nmodel = \"huge\"", "\"huge\": allowed nano, micro, mini, small, 1b");
-    refused("name = \"a\"\nmodel = \"1b\"\nfragments = 1", "allowed enough for at most 536870912");
+    refused("name = \"a\"\nmodel = \"1b\"\nfragments = 1", "allowed enough for at most 536870904");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn each_bad_tensor_is_named_with_its_range() {
         ("name = \"w\"\nshape = []", "tensor[0].shape = []: allowed 1..=8 dimensions"),
         ("name = \"w\"\nshape = [3, 0]", "tensor[0].shape = [3, 0]: allowed 1..=8 dimensions"),
         ("name = \"w\"\nshape = [-1]", "tensor[0].shape = -1: allowed 0..=4294967295"),
-        ("name = \"w\"\nshape = [65536, 65536]", "with 1..=536870912 parameters"),
+        ("name = \"w\"\nshape = [65536, 65536]", "with 1..=536870904 parameters"),
         ("name = \"a b\"\nshape = [1]", "tensor[0].name = \"a b\": allowed 1..=128 visible"),
         ("shape = [1]", "tensor[0].name is missing: needed a unique name"),
         ("name = \"w\"", "tensor[0].shape is missing: needed a list of dimensions"),

@@ -166,10 +166,7 @@ impl Simulation<'_> {
     /// A fetch took too long.
     pub(super) fn give_up(&mut self, request: Request) {
         if let Some((from, _)) = self.end_fetch(request) {
-            // Some of what took too long has arrived, some has not.
-            let part = request.number.is_multiple_of(2);
-            let outcome = if part { FetchOutcome::Partly } else { FetchOutcome::Unreachable };
-            let content = request.content;
+            let (content, outcome) = (request.content, FetchOutcome::Unreachable);
             self.input(request.asker, Input::Fetched { content, from, outcome });
         }
     }

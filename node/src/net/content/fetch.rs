@@ -131,7 +131,8 @@ impl Fetcher {
         let (outline, first) = match known {
             Some(outline) => (outline, None),
             None => {
-                let (outline, holder) = self.outline(order).await?;
+                let asked = timeout(SLICE, self.outline(order)).await;
+                let (outline, holder) = asked.map_err(|_| End::Lost)??;
                 let begun = outline.clone();
                 incoming = blocking(move || {
                     incoming.begin(&begun)?;
