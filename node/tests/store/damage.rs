@@ -231,7 +231,7 @@ fn a_repair_keeps_everything_but_the_records() {
     }
     let error = Store::open(folder.path()).unwrap_err();
     assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
-    assert!(error.hint().unwrap().contains("--repair"), "{error}");
+    assert!(error.hint().unwrap().contains("`atoll run`"), "{error}");
     assert!(matches!(Store::create(folder.path(), &genesis()), Err(StoreError::Corrupt { .. })));
     let kept = Store::repair(folder.path()).unwrap().unwrap();
     assert_eq!(kept, folder.path().join("records.broken-1"));
