@@ -18,10 +18,8 @@ fn main() {
     let Some(lab) = Lab::new("idle") else { return };
     let meeting = Bootstrap::start(&lab.host("meeting"));
     let hosts = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|name| lab.host(name));
-    let mut nodes = hosts.each_ref().map(|host| Node::new(host, &["--mdns", "false"]));
-    let ticket = nodes[0].make_run(GENESIS, meeting.addresses());
-    nodes[0].start();
-    nodes[1..].iter_mut().for_each(|node| node.join(&ticket));
+    let options = ["--mdns", "false"];
+    let (nodes, _) = Node::together(&hosts, &options, GENESIS, meeting.addresses());
     let swarm = Swarm(nodes.iter().collect());
     swarm.wait_until("caught up with seven peers", LONG, |status| {
         status.is_caught_up() && status.alive() == 7

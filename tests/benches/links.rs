@@ -20,10 +20,7 @@ fn main() {
     let apart = apart(&lab);
     let meeting = Bootstrap::start(&lab.host("meeting"));
     let hosts = ["a", "b", "c", "d"].map(|name| thin(&lab, name));
-    let mut nodes = hosts.each_ref().map(|host| Node::new(host, &OPTIONS));
-    let ticket = nodes[0].make_run(GENESIS, meeting.addresses());
-    nodes[0].start();
-    nodes[1..].iter_mut().for_each(|node| node.join(&ticket));
+    let (nodes, ticket) = Node::together(&hosts, &OPTIONS, GENESIS, meeting.addresses());
     let swarm = Swarm(nodes.iter().collect());
     swarm.wait_until("caught up with three peers", LONG, |status| {
         status.is_caught_up() && status.alive() == 3

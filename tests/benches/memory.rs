@@ -23,10 +23,8 @@ fn main() {
     let meeting = Bootstrap::start(&lab.host("meeting"));
     let hosts = ["a", "b", "c", "d"].map(|name| lab.host(name));
     hosts.iter().for_each(|host| host.shape("5mbit"));
-    let mut nodes = hosts.each_ref().map(|host| Node::new(host, &["--mdns", "false"]));
-    let ticket = nodes[0].make_run(GENESIS, meeting.addresses());
-    nodes[0].start();
-    nodes[1..].iter_mut().for_each(|node| node.join(&ticket));
+    let options = ["--mdns", "false"];
+    let (nodes, _) = Node::together(&hosts, &options, GENESIS, meeting.addresses());
     let swarm = Swarm(nodes.iter().collect());
     swarm.wait_until("caught up with three peers", LONG, |status| {
         status.is_caught_up() && status.alive() == 3
@@ -39,9 +37,10 @@ fn main() {
         if look > 0 {
             sleep(Duration::from_secs(60) * u32::try_from(LOOK_MINUTES).unwrap());
         }
-        let resident = nodes.each_ref().map(|node| node.process().resident_bytes());
+        let resident: Vec<u64> = nodes.iter().map(|node| node.process().resident_bytes()).collect();
         let version = swarm.statuses().unwrap()[0].version_min();
-        let shown = resident.map(|bytes| format!("{:.1}", mebibytes(bytes)));
+        let shown: Vec<String> =
+            resident.iter().map(|bytes| format!("{:.1}", mebibytes(*bytes))).collect();
         println!("| {} | {version} | {} |", look * LOOK_MINUTES, shown.join(" "));
         series.push(resident.into_iter().max().unwrap());
     }

@@ -73,16 +73,8 @@ fn liars_harm_nobody() {
 }
 
 fn start(lab: &Lab, meeting: &Bootstrap) -> Vec<Node> {
-    let mut nodes: Vec<Node> = ["a", "b", "c", "d"]
-        .iter()
-        .map(|name| Node::new(&lab.host(name), &["--mdns", "false"]))
-        .collect();
-    let ticket = nodes[0].make_run(GENESIS, meeting.addresses());
-    nodes[0].start();
-    for node in &mut nodes[1..] {
-        node.join(&ticket);
-    }
-    nodes
+    let hosts = ["a", "b", "c", "d"].map(|name| lab.host(name));
+    Node::together(&hosts, &["--mdns", "false"], GENESIS, meeting.addresses()).0
 }
 
 /// Whether a liar has lied enough: all have broken with it, or nobody has to. One that copies the

@@ -24,6 +24,20 @@ impl Node {
         Self::at(host, "atoll", options)
     }
 
+    /// Nodes of a new run, one on each host: the first makes it, the others join. With its ticket.
+    pub(crate) fn together(
+        hosts: &[Host],
+        options: &[&str],
+        genesis: &str,
+        bootstrap: &[String],
+    ) -> (Vec<Self>, String) {
+        let mut nodes: Vec<Self> = hosts.iter().map(|host| Self::new(host, options)).collect();
+        let ticket = nodes[0].make_run(genesis, bootstrap);
+        nodes[0].start();
+        nodes[1..].iter_mut().for_each(|node| node.join(&ticket));
+        (nodes, ticket)
+    }
+
     /// One of several nodes of a host.
     pub(crate) fn named(host: &Host, name: &str) -> Self {
         Self::at(host, name, &[])
