@@ -40,7 +40,7 @@ impl Driver {
             return;
         }
         let store = self.store.clone();
-        part::spawn(&self.done, move || Done::Cleared(store.discard(&gone)));
+        part::spawn(&self.done, move || Done::Chore(store.discard(&gone)));
     }
 
     fn is_useless(&self, id: &ContentId) -> bool {

@@ -169,7 +169,7 @@ impl Driver {
             Done::Lost { content, base } => self.lost(content, base),
             Done::Folder { folder, reply } => self.folder_is_there(folder, reply),
             Done::Placed(placed) => self.placed(placed),
-            Done::Cleared(outcome) => {
+            Done::Chore(outcome) => {
                 if let Err(error) = outcome {
                     self.trouble(&error);
                 }
@@ -184,7 +184,7 @@ impl Driver {
             StoreError::NoPayload { payload } => match self.own.get(payload).cloned() {
                 Some(bytes) => {
                     let store = self.store.clone();
-                    part::spawn(&self.done, move || Done::Cleared(store.put(&bytes).map(drop)));
+                    part::spawn(&self.done, move || Done::Chore(store.put(&bytes).map(drop)));
                 }
                 None => drop(self.rechecks.insert(*payload, None)),
             },

@@ -68,8 +68,8 @@ pub(super) enum Done {
     Folder { folder: PathBuf, reply: SyncSender<Saved> },
     /// A checkpoint is in its place.
     Placed(Placed),
-    /// Contents that nothing needs are gone.
-    Cleared(Result<(), StoreError>),
+    /// Something on the disk that nothing waits for.
+    Chore(Result<(), StoreError>),
     /// The work panicked.
     Panicked,
 }
