@@ -123,7 +123,7 @@ fn it_prints_its_addresses_keeps_its_key_and_stops_when_told() {
         let killed = Command::new("kill").arg(signal).arg(server.id().to_string()).status();
         assert!(killed.unwrap().success());
         assert!(server.wait().unwrap().success());
-        assert!(asked.elapsed() < Duration::from_secs(2));
+        assert!(asked.elapsed() < Duration::from_secs(30));
         let mut log = String::new();
         server.stderr.take().unwrap().read_to_string(&mut log).unwrap();
         assert!(log.lines().all(|line| line.starts_with('{') && line.ends_with('}')), "{log}");

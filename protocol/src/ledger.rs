@@ -98,6 +98,11 @@ impl Ledger {
         self.rounds.get(&round).into_iter().flat_map(BTreeMap::values)
     }
 
+    /// Who contributed to `round`, in order.
+    pub fn contributors(&self, round: RoundId) -> impl Iterator<Item = &NodeId> {
+        self.rounds.get(&round).into_iter().flat_map(BTreeMap::keys)
+    }
+
     /// The contribution of `author` to `round`.
     pub fn slot(&self, round: RoundId, author: &NodeId) -> Option<&Admitted> {
         self.rounds.get(&round)?.get(author)

@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 
 use crate::frontier::{Frontier, FrontierEntry, Goodbye, Standing};
-use crate::id::{FragmentId, NodeId, Short};
+use crate::id::{FragmentId, NodeId, RoundId, Short, Version};
 use crate::limits::{PEER_BURST, PEER_MESSAGES_PER_SECOND, PEERS_MAX};
 use crate::time::{Span, Time};
 
 /// Every peer connected or heard of.
 #[derive(Debug)]
 pub struct Peers {
-    fragments: usize,
     peers: BTreeMap<NodeId, Peer>,
+    /// The newest version of each fragment that anybody ever spoke of: mostly it tells that no
+    /// peer need be asked.
+    newest: Vec<Version>,
 }
 
 /// One peer.
@@ -39,7 +41,7 @@ pub struct Peer {
 impl Peers {
     /// Nobody, in a run with this many fragments.
     pub fn new(fragments: usize) -> Self {
-        Self { fragments, peers: BTreeMap::new() }
+        Self { peers: BTreeMap::new(), newest: vec![0; fragments] }
     }
 
     /// Notes that a peer is connected or not.
@@ -51,7 +53,6 @@ impl Peers {
 
     /// Takes a frontier. False if it is not newer than what is known.
     pub fn heard(&mut self, frontier: &Frontier, now: Time) -> bool {
-        let fragments = self.fragments;
         let Some(peer) = self.entry(frontier.node, now) else { return false };
         let last = (frontier.incarnation, frontier.sequence);
         if last <= peer.last {
@@ -65,11 +66,10 @@ impl Peers {
         peer.step = Span(u64::from(frontier.step_ms));
         peer.roster = frontier.roster;
         let first = frontier.first.index();
-        for (index, entry) in frontier.entries.iter().enumerate() {
-            if first + index < fragments {
-                peer.entries[first + index] = Some(*entry);
-            }
-        }
+        let places = peer.entries.iter_mut().skip(first);
+        places.zip(&frontier.entries).for_each(|(place, entry)| *place = Some(*entry));
+        let newest = self.newest.iter_mut().skip(first);
+        newest.zip(&frontier.entries).for_each(|(it, entry)| *it = entry.version.max(*it));
         true
     }
 
@@ -100,6 +100,11 @@ impl Peers {
         self.peers.iter().filter(move |(_, peer)| {
             !peer.gone && peer.heard.is_some_and(|heard| now.since(heard) <= window)
         })
+    }
+
+    /// Whether any of them may have closed `round`.
+    pub fn may_have_closed(&self, round: RoundId) -> bool {
+        self.newest.get(round.fragment.index()).is_some_and(|newest| *newest >= round.number)
     }
 
     /// Peers that can be sent to.
@@ -133,7 +138,7 @@ impl Peers {
                 .map(|(node, _)| *node)?;
             self.peers.remove(&silent);
         }
-        let fragments = self.fragments;
+        let fragments = self.newest.len();
         Some(self.peers.entry(node).or_insert_with(|| Peer::new(fragments, now)))
     }
 }
@@ -157,6 +162,11 @@ impl Peer {
     /// Where it stands with `fragment`, if it said so.
     pub fn entry(&self, fragment: FragmentId) -> Option<&FrontierEntry> {
         self.entries.get(fragment.index())?.as_ref()
+    }
+
+    /// Whether it says that it has closed `round`.
+    pub fn has_closed(&self, round: RoundId) -> bool {
+        self.entry(round.fragment).is_some_and(|entry| entry.version >= round.number)
     }
 }
 

@@ -65,7 +65,7 @@ fn programs_that_are_not_there_are_named() {
 
 #[test]
 fn links_have_a_network_of_their_own() {
-    let world = World::new("readlink /proc/self/ns/net >> \"$PROCESSES.net\"; exec sleep 600");
+    let world = World::noting("readlink /proc/self/ns/net >> \"$PROCESSES.net\"", "exec sleep 600");
     if !can_unshare() {
         eprintln!("skipped: needs network namespaces");
         return;
@@ -81,7 +81,7 @@ fn links_have_a_network_of_their_own() {
 
 #[test]
 fn without_namespaces_nodes_keep_to_the_rate_and_nothing_else_can_be_asked_for() {
-    let world = World::new("echo \"$@\" > \"$PROCESSES.words\"; exec sleep 600");
+    let world = World::noting("echo \"$@\" > \"$PROCESSES.words\"", "exec sleep 600");
     let refused = "#!/bin/sh\necho 'unshare failed: Operation not permitted' >&2\nexit 1\n";
     world.program("unshare", refused);
     for options in [&["--delay", "40ms"][..], &["--chaos", "split"], &["--link=1mbit", "--loss=1%"]]
@@ -118,6 +118,11 @@ struct World(TempDir);
 impl World {
     /// A world in which `atoll run` does this.
     fn new(run: &str) -> Self {
+        Self::noting(":", run)
+    }
+
+    /// A world in which `atoll run` writes something down before it says that it runs.
+    fn noting(note: &str, run: &str) -> Self {
         let world = Self(tempfile::tempdir().unwrap());
         for folder in ["bin", "tmp"] {
             fs::create_dir(world.0.path().join(folder)).unwrap();
@@ -126,7 +131,7 @@ impl World {
             "case $1 in\n\
              train) echo '{{\"loss_last\":5.0,\"steps\":3,\"tokens\":3000,\"seconds\":3.0}}';;\n\
              new) echo atoll1ticket;;\n\
-             run) echo $$ >> \"$PROCESSES\"; {run};;\n\
+             run) {note}; echo $$ >> \"$PROCESSES\"; {run};;\n\
              esac\n"
         );
         let address = "/ip4/127.0.0.1/udp/1/quic-v1/p2p/x";

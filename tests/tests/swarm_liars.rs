@@ -118,7 +118,7 @@ fn is_found_out(attack: Attack) -> bool {
 /// Whether so many messages, a part of which comes through others, may be no more than a peer may
 /// send.
 fn is_trickle(said: u64, age: Duration) -> bool {
-    age > LONG / 2 && said < 2 * PEER_MESSAGES_PER_SECOND * age.as_secs()
+    age > TRICKLE && said < 2 * PEER_MESSAGES_PER_SECOND * age.as_secs()
 }
 
 /// Points that a node ever gave to another.
@@ -148,7 +148,9 @@ const WORDS: u64 = 20;
 /// What it takes to be broken with.
 const POINTS: u64 = 80;
 /// What must happen happens within this time even on a machine that is busy.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(180);
+/// How long a liar that says little must have been connected to be called a trickle.
+const TRICKLE: Duration = Duration::from_secs(30);
 /// What liars may cost a node: all that a peer may say in the half minute for which gossip keeps
 /// messages, each as long as it may be; and as much again for copies, ids and the node itself.
 const GROWTH_MAX: u64 = 2 * (PEER_BURST + 30 * PEER_MESSAGES_PER_SECOND) * GOSSIP_BYTES_MAX as u64;

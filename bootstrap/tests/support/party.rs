@@ -72,6 +72,20 @@ impl Host {
         let http = self.http;
         tokio::task::spawn_blocking(move || fetch(http, path)).await.unwrap()
     }
+
+    /// Waits until the metrics say all of `lines`: a guest may hear of what the server did
+    /// before the server has counted it.
+    pub(crate) async fn counts(&self, lines: &[&str]) {
+        let mut metrics = String::new();
+        for _ in 0..200 {
+            metrics = self.page("/metrics").await;
+            if lines.iter().all(|line| metrics.contains(&format!("{line}\n"))) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("never {lines:?}, but\n{metrics}");
+    }
 }
 
 /// A page of an HTTP server.
@@ -221,7 +235,12 @@ impl Guest {
         let way = host.tcp.clone().with(Protocol::P2pCircuit).with(Protocol::P2p(peer));
         self.ask(move |swarm| swarm.dial(way).unwrap()).await;
         self.wait(|event| match event {
-            SwarmEvent::ConnectionEstablished { peer_id, .. } if peer_id == peer => Some(Ok(())),
+            // The routing table may have led them to each other directly as well.
+            SwarmEvent::ConnectionEstablished { peer_id, endpoint, .. }
+                if peer_id == peer && endpoint.is_relayed() =>
+            {
+                Some(Ok(()))
+            }
             SwarmEvent::OutgoingConnectionError { peer_id, error, .. } if peer_id == Some(peer) => {
                 Some(Err(format!("{error:?}")))
             }
@@ -246,7 +265,9 @@ impl Guest {
                 }
                 _ => None,
             },
-            SwarmEvent::ConnectionClosed { .. } => Some(Err("closed".into())),
+            SwarmEvent::ConnectionClosed { peer_id, .. } if peer_id == server => {
+                Some(Err("closed".into()))
+            }
             _ => None,
         })
         .await

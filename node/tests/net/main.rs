@@ -188,7 +188,9 @@ async fn two_holders_share_the_work() {
     let id = first.memory.put(content.clone());
     second.memory.put(content.clone());
     let (outcome, came) = one.fetch_with(id, first.node, &[second.node], 1 << 30).await;
-    assert_eq!((outcome, came), (FetchOutcome::Stored, 5 * MIB as u64));
+    assert_eq!(outcome, FetchOutcome::Stored);
+    // A chunk that takes long is asked for twice.
+    assert!(came >= 5 * MIB as u64, "{came}");
     assert_eq!(*one.memory.content(&id).unwrap(), content);
     for holder in [&first, &second] {
         assert!(holder.memory.reads.load(Ordering::SeqCst) > 20);

@@ -253,7 +253,7 @@ impl Engine {
         if !sized || !trained || header.base >= header.round {
             return Err(Fault::BadHeader);
         }
-        if header.round <= course.chain.base() || header.round > self.round_max(header.fragment) {
+        if header.round <= course.chain.base() || self.is_beyond_reach(header.round_id()) {
             return Err(Fault::OutOfRange);
         }
         Ok(())

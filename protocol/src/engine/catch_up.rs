@@ -79,10 +79,7 @@ impl Engine {
 
     /// Islands that count for quorum: alive, training, caught up, admitted.
     pub(super) fn live(&self) -> impl Iterator<Item = (&NodeId, &Peer)> {
-        let alive = Span(self.config.genesis.rounds.alive_ms);
-        self.peers.within(alive, self.now).filter(|(node, peer)| {
-            peer.trains && peer.standing == Standing::CaughtUp && self.counts(node)
-        })
+        self.knowing().filter(|(_, peer)| peer.trains)
     }
 
     /// Caught-up peers whose stable history of a fragment we do not have: we are behind, or
@@ -131,20 +128,17 @@ impl Engine {
     /// Whether most nodes have closed the round we have open: a contribution would come late.
     pub(super) fn lags(&self, fragment: FragmentId) -> bool {
         let number = self.courses[fragment.index()].version + 1;
-        let (closed, most) = self.closed_by(RoundId { fragment, number });
-        closed >= most
-    }
-
-    /// How many live peers have closed a round, and how many of them are most of the swarm.
-    pub(super) fn closed_by(&self, round: RoundId) -> (u32, u32) {
+        let round = RoundId { fragment, number };
+        if !self.peers.may_have_closed(round) {
+            return false;
+        }
         let takes_part = self.standing == Standing::CaughtUp && self.config.trains;
         let (mut live, mut closed) = (u32::from(takes_part), 0);
         for (_, peer) in self.live() {
-            let entry = peer.entry(round.fragment);
             live += 1;
-            closed += u32::from(entry.is_some_and(|entry| entry.version >= round.number));
+            closed += u32::from(peer.has_closed(round));
         }
-        (closed, live / 2 + 1)
+        closed > live / 2
     }
 
     /// The newest round a contribution may be for: a little ahead of what enough nodes closed.
@@ -153,6 +147,14 @@ impl Engine {
         let horizon = self.config.genesis.rounds.horizon;
         let attested = self.attested(fragment).min(version.saturating_add(horizon));
         version.max(attested).saturating_add(ROUNDS_AHEAD_MAX)
+    }
+
+    /// Whether a contribution to `round` is of a round too far ahead to be believed. Most are not
+    /// ahead at all, and nobody need be asked.
+    pub(super) fn is_beyond_reach(&self, round: RoundId) -> bool {
+        let version = self.courses[round.fragment.index()].version;
+        round.number > version.saturating_add(ROUNDS_AHEAD_MAX)
+            && round.number > self.round_max(round.fragment)
     }
 
     /// Nodes heard of lately, this one included.
@@ -178,13 +180,22 @@ impl Engine {
 
     pub(super) fn speakers(&self) -> impl Iterator<Item = (&NodeId, &Peer)> {
         let alive = Span(self.config.genesis.rounds.alive_ms);
-        self.peers.within(alive, self.now).filter(|(node, _)| self.counts(node))
+        let open = self.oldest_open();
+        self.peers.within(alive, self.now).filter(move |(node, _)| self.has_a_say(node, open))
     }
 
     /// Whether a node's word counts: it may contribute to the rounds that are open.
     pub(super) fn counts(&self, node: &NodeId) -> bool {
-        let open = self.courses.iter().map(|course| course.version).min().unwrap_or(0) + 1;
-        !self.ledger.equivocated(node) && self.roster.admits(node, open).is_ok()
+        self.has_a_say(node, self.oldest_open())
+    }
+
+    /// Whether a node may contribute to a round, as far as we know.
+    pub(super) fn has_a_say(&self, node: &NodeId, round: Version) -> bool {
+        !self.ledger.equivocated(node) && self.roster.admits(node, round).is_ok()
+    }
+
+    fn oldest_open(&self) -> Version {
+        self.courses.iter().map(|course| course.version).min().unwrap_or(0) + 1
     }
 }
 

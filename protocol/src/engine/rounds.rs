@@ -46,8 +46,7 @@ impl Engine {
             && !self.leaving
             && course.capture.is_none()
             && course.installing.is_none()
-            && self.roster.admits(&self.me, course.version + 1).is_ok()
-            && !self.lags(fragment);
+            && self.roster.admits(&self.me, course.version + 1).is_ok();
         if !may || self.contributed(RoundId { fragment, number: course.version + 1 }) {
             return;
         }
@@ -59,7 +58,8 @@ impl Engine {
         let answers = self.is_open(RoundId { fragment, number: course.version + 1 })
             && course.tokens.steps >= rounds.steps_min
             && !self.planted(Bug::NeverAnswers);
-        if (due || answers) && course.tokens.steps > 0 {
+        // Asked last, as it goes through all peers.
+        if (due || answers) && course.tokens.steps > 0 && !self.lags(fragment) {
             self.courses[index].capture = Some(Capture::Asked { answer: !due });
             let reissued = self.courses[index].take_returns();
             if !reissued.is_empty() {
@@ -380,11 +380,16 @@ impl Engine {
 
     fn seen(&self, round: RoundId, have: u32) -> Seen {
         let rounds = &self.config.genesis.rounds;
-        let (mut live, mut missing) = (0, 0);
+        let (mut live, mut missing, mut closed_by) = (0, 0, 0);
         let mut slowest = Span(0);
+        let may_be_closed = self.peers.may_have_closed(round);
+        // Both are in the order of nodes, so one walk over each is enough.
+        let mut contributors = self.ledger.contributors(round).peekable();
         for (node, peer) in self.live() {
             live += 1;
-            if self.ledger.slot(round, node).is_none() {
+            closed_by += u32::from(may_be_closed && peer.has_closed(round));
+            while contributors.next_if(|contributor| *contributor < node).is_some() {}
+            if contributors.peek() != Some(&node) {
                 missing += 1;
                 slowest = slowest.max(peer.step);
             }
@@ -395,7 +400,7 @@ impl Engine {
             missing += u32::from(!self.contributed(round));
             slowest = slowest.max(self.step.mean());
         }
-        let (closed_by, mut closed_need) = self.closed_by(round);
+        let mut closed_need = live / 2 + 1;
         if self.planted(Bug::OnePeerCloses) {
             closed_need = 1;
         }

@@ -158,9 +158,7 @@ impl Engine {
         };
         let (mut same, mut contrary) = (1, 0);
         for (node, peer) in self.peers.within(window, self.now) {
-            let has_a_say = peer.trains
-                && self.roster.admits(node, round).is_ok()
-                && !self.ledger.equivocated(node);
+            let has_a_say = peer.trains && self.has_a_say(node, round);
             // One that joins has a say too: it may be about to contribute.
             match peer.entry(fragment) {
                 _ if !has_a_say => {}

@@ -25,12 +25,14 @@ pub(super) struct Heard {
     members: Peers,
     /// Whom each node knows to be invited.
     invited: BTreeMap<NodeIndex, BTreeSet<NodeId>>,
+    /// Who follows the protocol: known from the first event on.
+    honest: BTreeSet<NodeId>,
 }
 
 type Peers = BTreeMap<NodeIndex, BTreeMap<NodeId, Peer>>;
 
 /// What a node knows of a peer.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Peer {
     /// When it was last heard.
     pub(super) at: Time,
@@ -95,11 +97,16 @@ impl Heard {
             all: Peers::new(),
             members: Peers::new(),
             invited: BTreeMap::new(),
+            honest: BTreeSet::new(),
         }
     }
 
     /// Takes in what a node receives, and forgets what a crash makes it forget.
     pub(super) fn observe(&mut self, world: &dyn World, event: &Event<'_>) {
+        if self.honest.is_empty() {
+            let honest = (0..world.nodes()).filter(|&node| world.is_honest(node));
+            self.honest = honest.map(|node| world.node_id(node)).collect();
+        }
         match event {
             Event::Crashed(node) | Event::Started(node) => {
                 self.all.remove(node);
@@ -123,24 +130,15 @@ impl Heard {
         world: &dyn World,
         node: NodeIndex,
         within: Span,
-    ) -> Vec<(NodeId, Peer)> {
-        let Some(peers) = self.members.get(&node) else { return Vec::new() };
-        let own = world.node_id(node);
-        let honest: Vec<NodeId> = (0..world.nodes())
-            .filter(|&other| world.is_honest(other))
-            .map(|other| world.node_id(other))
-            .collect();
-        peers
-            .iter()
-            .filter(|(id, peer)| {
-                **id != own
-                    && peer.takes_part
-                    && !peer.gone
-                    && world.now().since(peer.at) <= within
-                    && honest.contains(id)
-            })
-            .map(|(id, peer)| (*id, peer.clone()))
-            .collect()
+    ) -> impl Iterator<Item = (&NodeId, &Peer)> {
+        let (own, now) = (world.node_id(node), world.now());
+        self.members.get(&node).into_iter().flatten().filter(move |(id, peer)| {
+            **id != own
+                && peer.takes_part
+                && !peer.gone
+                && now.since(peer.at) <= within
+                && self.honest.contains(id)
+        })
     }
 
     /// How many nodes, liars included, may have told `node` within this time that they take part

@@ -117,6 +117,9 @@ impl Quorum {
         let authors = rounds.entry(round).or_default();
         authors.entry(author).or_insert(world.now());
         let have = count(authors.len());
+        if have >= needed(&world.genesis().rounds, count(world.nodes())) {
+            return;
+        }
         let live = self.live(world, node, round);
         if have < needed(&world.genesis().rounds, live.islands) {
             self.unmet.entry(node).or_default().insert(round, world.now());
@@ -203,12 +206,14 @@ impl Quorum {
 
     /// The decision was made before its report comes out: only islands that spoke within half an
     /// alive window, and have taken part for a while, surely counted then.
-    fn live(&self, world: &dyn World, node: NodeIndex, round: RoundId) -> Live {
+    fn live(&self, world: &dyn World, node: NodeIndex, round: RoundId) -> Live<'_> {
         let window = Span(world.genesis().rounds.alive_ms / 2);
-        let mut surely = self.heard.islands(world, node, window);
-        surely.retain(|(island, peer)| {
-            world.now().since(peer.since) >= SETTLED && self.admits(world, node, island, round)
-        });
+        let islands = self.heard.islands(world, node, window);
+        let surely: Vec<(&NodeId, &Peer)> = islands
+            .filter(|(island, peer)| {
+                world.now().since(peer.since) >= SETTLED && self.admits(world, node, island, round)
+            })
+            .collect();
         let caught_up = world.standing(node) == Some(Standing::CaughtUp);
         let own = u32::from(world.trains(node) && caught_up);
         let islands = count(surely.len()).saturating_add(own);
@@ -231,9 +236,9 @@ impl Quorum {
 }
 
 /// Whom a node surely counted.
-struct Live {
+struct Live<'a> {
     /// The others.
-    surely: Vec<(NodeId, Peer)>,
+    surely: Vec<(&'a NodeId, &'a Peer)>,
     /// How many they are, with the node's own island.
     islands: u32,
 }

@@ -43,8 +43,7 @@ impl Stability {
         // Two nodes with one key contradict each other: nobody can wait for both.
         let twins = |id: &NodeId| (0..world.nodes()).filter(|it| world.node_id(*it) == *id).count();
         let behind = islands
-            .into_iter()
-            .filter(|(island, _)| twins(island) < 2 && !self.revoked.contains(&(node, *island)))
+            .filter(|(island, _)| twins(island) < 2 && !self.revoked.contains(&(node, **island)))
             .find(|(_, peer)| peer.version(fragment).is_some_and(|closed| closed < version));
         behind.map(|(island, peer)| {
             format!(
