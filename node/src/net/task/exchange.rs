@@ -12,8 +12,8 @@ use super::super::status::Skew;
 use super::Task;
 
 impl Task {
-    /// Asks peers for their peers and their clocks: who was brought together by the bootstrap, or by a ticket,
-    /// need not stay strangers to the rest.
+    /// Asks peers for their peers and their clocks: who was brought together by the bootstrap, or
+    /// by a ticket, need not stay strangers to the rest.
     pub(super) fn ask_peers(&mut self, now: Instant) {
         let up = self.up.borrow().clone();
         for (id, peer) in &mut self.peers {
@@ -29,7 +29,11 @@ impl Task {
     /// A peer answered.
     pub(super) fn told(&mut self, peer: PeerId, news: News) {
         let Some(known) = self.peers.get_mut(&peer) else { return };
-        known.skew_ms = news.skew_ms;
+        match news.skew_ms {
+            Some(skew) => known.skew_ms = Some(skew),
+            // It said nothing, or its answer was too long on the way.
+            None => known.ask_due = Instant::now() + ASK_AGAIN,
+        }
         let seen = known.best().map(|link| link.address.clone());
         let (Some(seen), Some(told)) = (seen, news.peers) else { return };
         let now = Instant::now();
@@ -55,3 +59,5 @@ impl Task {
 /// Peers that are asked for their peers at once.
 const ASKS_MAX: usize = 4;
 const ASK_INTERVAL: Duration = Duration::from_secs(300);
+/// How long to leave a peer alone that did not answer.
+const ASK_AGAIN: Duration = Duration::from_secs(20);
