@@ -6,7 +6,7 @@ mod nodes;
 use atoll_protocol::engine::{Command, Input, Report};
 use atoll_protocol::frontier::Standing;
 use atoll_protocol::genesis::{Genesis, Init, RosterPolicy, TensorKind, TensorSpec};
-use atoll_protocol::id::FragmentId;
+use atoll_protocol::id::{FragmentId, NodeId};
 use atoll_protocol::testkit;
 
 use nodes::{Room, genesis};
@@ -170,6 +170,32 @@ fn who_hears_only_strangers_waits_for_their_invitations() {
     let founded =
         |report: &Report| matches!(report, Report::Closed { round, .. } if round.number == 1);
     assert!(!room.nodes[3].reports.iter().any(founded), "it began a history of its own");
+}
+
+#[test]
+fn a_newcomer_asks_those_it_meets_later_at_once() {
+    let mut room = Room::new(genesis(), 4);
+    room.run(30_000);
+    room.join(5);
+    // It hears all, but can ask one only.
+    let donors: Vec<NodeId> = room.nodes[1..4].iter().map(|node| node.engine.node()).collect();
+    for donor in &donors {
+        room.input(4, Input::PeerDown(*donor));
+    }
+    let reported =
+        |room: &Room, wanted: fn(&Report) -> bool| room.nodes[4].reports.iter().any(wanted);
+    let asked = |report: &Report| matches!(report, Report::Diverged { .. });
+    let installed = |report: &Report| matches!(report, Report::Installed { .. });
+    for _ in 0..1000 {
+        if reported(&room, asked) {
+            break;
+        }
+        room.run(10);
+    }
+    assert!(reported(&room, asked) && !reported(&room, installed));
+    room.connect();
+    room.run(room.genesis.rounds.heartbeat_ms * 3 / 4);
+    assert!(reported(&room, installed));
 }
 
 #[test]

@@ -11,13 +11,16 @@
 mod lab;
 
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use atoll_protocol::genesis::Genesis;
 use lab::{Bootstrap, Host, Lab, Node, Status, Swarm};
 
 fn main() {
     let Some(lab) = Lab::new("links") else { return };
-    let apart = apart(&lab);
+    // `-- join` measures only how long a newcomer takes.
+    let all = !std::env::args().any(|word| word == "join");
+    let apart = all.then(|| apart(&lab));
     let meeting = Bootstrap::start(&lab.host("meeting"));
     let hosts = ["a", "b", "c", "d"].map(|name| thin(&lab, name));
     let (nodes, ticket) = Node::together(&hosts, &OPTIONS, GENESIS, meeting.addresses());
@@ -26,23 +29,10 @@ fn main() {
         status.is_caught_up() && status.alive() == 3
     });
     swarm.wait_for_rounds(2, LONG);
-    let together = measure(&swarm, &hosts);
-
     println!("\n| what | found | goal |\n|---|---|---|");
-    let shares: Vec<String> = together.shares.iter().map(|it| format!("{it:.3}")).collect();
-    println!("| training share of each node, 20 Mbit/s | {} | 0.97 |", shares.join(" "));
-    println!(
-        "| steps with the network / without | {} / {} = {:.3} | 0.97 |",
-        together.steps,
-        apart,
-        together.steps as f64 / apart as f64
-    );
-    println!(
-        "| bytes on the wire / bytes of contents | {} / {} = {:.3} | 1.1 |",
-        together.wire,
-        together.contents,
-        together.wire as f64 / together.contents as f64
-    );
+    if let Some(apart) = apart {
+        measure(&swarm, &hosts).print(apart);
+    }
     join(&lab, &ticket);
 }
 
@@ -51,6 +41,23 @@ struct Measured {
     steps: u64,
     wire: u64,
     contents: u64,
+    control: u64,
+}
+
+impl Measured {
+    /// Prints the rows, beside the steps that were done without a network.
+    fn print(&self, apart: u64) {
+        let Self { shares, steps, wire, contents, control } = self;
+        let shares: Vec<String> = shares.iter().map(|it| format!("{it:.3}")).collect();
+        println!("| training share of each node, 20 Mbit/s | {} | 0.97 |", shares.join(" "));
+        let ratio = *steps as f64 / apart as f64;
+        println!("| steps with the network / without | {steps} / {apart} = {ratio:.3} | 0.97 |");
+        let ratio = *wire as f64 / *contents as f64;
+        println!(
+            "| bytes on the wire / bytes of contents | {wire} / {contents} = {ratio:.3} | 1.1 |"
+        );
+        println!("| bytes of everything but contents, before headers | {control} | |");
+    }
 }
 
 /// Steps of four islands that have no network, in the time that the others are measured for.
@@ -71,9 +78,12 @@ fn apart(lab: &Lab) -> u64 {
 fn measure(swarm: &Swarm<'_>, hosts: &[Host]) -> Measured {
     let wire = || hosts.iter().map(|host| host.bytes().1).sum::<u64>();
     let contents = |status: &Status| status.number("/bytes/content/up");
-    let before = (wire(), total(swarm, contents), total(swarm, Status::steps));
+    let control = |status: &Status| status.number("/bytes/control/up");
+    let counted =
+        || (wire(), total(swarm, contents), total(swarm, Status::steps), total(swarm, control));
+    let before = counted();
     sleep(TIME);
-    let after = (wire(), total(swarm, contents), total(swarm, Status::steps));
+    let after = counted();
     let statuses = swarm.statuses().unwrap();
     let share = |status: &Status| status.0["training"]["training_share"].as_f64().unwrap();
     Measured {
@@ -81,6 +91,7 @@ fn measure(swarm: &Swarm<'_>, hosts: &[Host]) -> Measured {
         wire: after.0 - before.0,
         contents: after.1 - before.1,
         steps: after.2 - before.2,
+        control: after.3 - before.3,
     }
 }
 
@@ -89,13 +100,22 @@ fn join(lab: &Lab, ticket: &str) {
     let host = thin(lab, "e");
     let mut node = Node::new(&host, &OPTIONS);
     let began = Instant::now();
+    let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
     node.join(ticket);
     node.wait_until("caught up", LONG, Status::is_caught_up);
     let took = began.elapsed().as_secs_f64();
+    let genesis = Genesis::from_toml(GENESIS).unwrap();
     // Parameters and momentum, four bytes each.
-    let snapshot = PARAMETERS * 8.0;
+    let snapshot = genesis.fragment_map().elements() as f64 * 8.0;
     let bound = 1.3 * snapshot * 8.0 / 20e6 + 3.0;
     println!("| seconds from start to caught up, four donors | {took:.1} | {bound:.1} |");
+    println!("\nits way there, begun at {:.3} of the minute:", clock % 60.0);
+    let told = ["started", "notice", "diverged", "installed", "standing"];
+    for event in node.events() {
+        if event["event"].as_str().is_some_and(|kind| told.contains(&kind)) {
+            println!("  {event}");
+        }
+    }
 }
 
 fn thin(lab: &Lab, name: &str) -> Host {
@@ -112,7 +132,5 @@ fn total(swarm: &Swarm<'_>, number: impl Fn(&Status) -> u64) -> u64 {
 const OPTIONS: [&str; 2] = ["--mdns", "false"];
 const TIME: Duration = Duration::from_secs(60);
 const LONG: Duration = Duration::from_secs(180);
-/// Those of `nano`, about.
-const PARAMETERS: f64 = 1.0e6;
 const GENESIS: &str = "name = \"links\"\nroster = \"open\"\nmodel = \"nano\"\n\
                        [data]\ncorpus = \"generated\"\n";

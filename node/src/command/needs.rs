@@ -18,9 +18,9 @@ impl Needs {
         let values = 4 * genesis.fragment_map().elements() as u64;
         // Parameters and momentum.
         let snapshot = 2 * values;
-        // The trainer's parameters, gradients and two moments; then the outer state's base, head
-        // and account.
-        let memory = 4 * values + 3 * snapshot + PROGRAM;
+        // The trainer's parameters, gradients and two moments; its account of outer and pending;
+        // and what a fold remembers while rounds become stable soon.
+        let memory = (4 + 2 + FOLD) * values + PROGRAM;
         // Two bases and a snapshot on its way, two checkpoints, and payloads of an eighth of the
         // parameters for as long as rounds stay open, for a handful of islands.
         let payloads = values / 8 * u64::from(genesis.rounds.horizon) * ISLANDS;
@@ -46,6 +46,8 @@ pub(crate) fn free_disk(path: &Path) -> Option<u64> {
     Some(stat.f_bavail * stat.f_frsize)
 }
 
+/// Copies of the parameters in the folds of a calm swarm, as `testnet plan` counts them.
+const FOLD: u64 = 13;
 /// The program itself, its buffers and connections.
 const PROGRAM: u64 = 150 << 20;
 /// Islands whose payloads a small swarm keeps.

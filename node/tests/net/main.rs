@@ -93,12 +93,31 @@ async fn one_between_all_others_passes_on_to_all() {
         }
     }
     middle.all_up(around.len()).await;
-    around[0].handle.publish(b"to all".to_vec());
-    let (_, _, receipt) = middle.message().await;
-    middle.handle.judge(receipt, Verdict::Accept);
-    for other in &mut around[1..] {
-        let (from, message, _) = other.message().await;
-        assert_eq!((from, message.as_slice()), (middle.node, &b"to all"[..]));
+    let between = middle.node;
+    let (first, others) = around.split_first_mut().unwrap();
+    // They are passed on to from the moment at which each has asked for it, so more is said than
+    // one word.
+    let saying = async {
+        for word in 0_u64.. {
+            first.handle.publish(word.to_le_bytes().to_vec());
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
+    let passing_on = async {
+        loop {
+            let (_, _, receipt) = middle.message().await;
+            middle.handle.judge(receipt, Verdict::Accept);
+        }
+    };
+    let hearing = async {
+        for other in others {
+            assert_eq!(other.message().await.0, between);
+        }
+    };
+    tokio::select! {
+        () = saying => {}
+        () = passing_on => {}
+        () = hearing => {}
     }
 }
 

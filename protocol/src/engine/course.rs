@@ -60,6 +60,8 @@ pub(super) struct Course {
     pub(super) histories: BTreeMap<NodeId, Chain>,
     /// When to ask for histories again.
     pub(super) ask_at: Time,
+    /// How many were asked the last time.
+    pub(super) asked: usize,
     /// The snapshot that will replace our state.
     pub(super) installing: Option<Installing>,
 }
@@ -181,6 +183,7 @@ impl Course {
             tokens: Tokens::default(),
             histories: BTreeMap::new(),
             ask_at: Time(0),
+            asked: 0,
             installing: None,
         }
     }

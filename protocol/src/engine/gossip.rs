@@ -78,6 +78,9 @@ impl Engine {
         }
         self.compare(frontier);
         self.try_catch_up();
+        if self.should_ask_for_histories() {
+            self.hurry_heartbeat();
+        }
         Ok(Verdict::Accept)
     }
 

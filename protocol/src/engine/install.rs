@@ -5,7 +5,7 @@ use crate::chain::{Chain, History, HistoryEntry};
 use crate::contribution::{Admitted, Header, PayloadProof};
 use crate::crypto::Signed;
 use crate::divergence::{self, Choice, Claims};
-use crate::engine::course::{Installing, Job};
+use crate::engine::course::{Course, Installing, Job};
 use crate::engine::reclaim::{Old, Reclaimed};
 use crate::engine::{Engine, Output, Record, Report};
 use crate::fault::{Fault, Verdict};
@@ -29,17 +29,36 @@ impl Engine {
                 self.courses[index].histories.clear();
                 continue;
             }
-            if self.now < self.courses[index].ask_at {
+            if !self.is_due_to_ask(&self.courses[index]) {
                 continue;
             }
-            self.courses[index].ask_at = self.now.after(self.heartbeat_span());
-            self.report(Report::Diverged { fragment, peer: ahead[0] });
             let reachable: Vec<NodeId> = self.peers.reachable().take(ASKED_MAX).copied().collect();
+            let heartbeat = self.heartbeat_span();
+            let course = &mut self.courses[index];
+            course.ask_at = self.now.after(heartbeat);
+            course.asked = reachable.len();
+            self.report(Report::Diverged { fragment, peer: ahead[0] });
             for to in reachable {
                 let bytes = Message::AskHistory(fragment).encode();
                 self.outbox.push(Output::Send { to, bytes });
             }
         }
+    }
+
+    /// Whether this is a newcomer that others are ahead of, who were not all asked lately. It lets
+    /// a moment pass, so that more of them have spoken, and no longer.
+    pub(super) fn should_ask_for_histories(&self) -> bool {
+        self.standing == Standing::Joining
+            && self.courses.iter().any(|course| {
+                course.installing.is_none()
+                    && self.is_due_to_ask(course)
+                    && !self.ahead_of(course.fragment).is_empty()
+            })
+    }
+
+    /// Once in a heartbeat; sooner if there are more to ask than the last time.
+    fn is_due_to_ask(&self, course: &Course) -> bool {
+        self.now >= course.ask_at || self.peers.reachable().take(ASKED_MAX).count() > course.asked
     }
 
     /// Sends our history, if we are a donor.
