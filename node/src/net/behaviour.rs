@@ -39,7 +39,6 @@ pub(super) struct Behaviour {
     pub(super) mdns: Toggle<mdns::tokio::Behaviour>,
     pub(super) upnp: Toggle<upnp::tokio::Behaviour>,
     autonat: autonat::v2::client::Behaviour,
-    autonat_server: autonat::v2::server::Behaviour,
     relay: relay::client::Behaviour,
     dcutr: dcutr::Behaviour,
 }
@@ -84,7 +83,6 @@ impl Behaviour {
             mdns: mdns.into(),
             upnp: toggles.upnp.then(upnp::tokio::Behaviour::default).into(),
             autonat: autonat::v2::client::Behaviour::default(),
-            autonat_server: autonat::v2::server::Behaviour::default(),
             relay,
             dcutr: dcutr::Behaviour::new(peer),
         })

@@ -76,6 +76,19 @@ async fn nodes_meet_at_the_bootstrap_and_stay_without_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_the_bootstrap_is_asked_whether_the_outside_reaches_a_node() {
+    let bootstrap = Bootstrap::start().await;
+    let mut nodes = Vec::new();
+    for secret in 1..=6 {
+        nodes.push(bootstrap.node(secret, true).await);
+    }
+    // Were peers to try as well, they would be drawn mostly, and their word does not count.
+    for node in &nodes {
+        until(|| node.handle.status().reachability == Reachability::Public).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_is_compared_with_the_median_of_others() {
     let hour = Duration::from_secs(3600);
     let mut nets = vec![Net::start(1, &[]).await];
