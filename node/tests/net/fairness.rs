@@ -2,21 +2,7 @@
 
 use atoll_protocol::fault::Verdict;
 
-use crate::support::Net;
-
-/// Two that know each other only through the one between them.
-async fn row() -> (Net, Net, Net) {
-    let mut middle = Net::start(1, &[]).await;
-    let mut left = Net::start(2, &[&middle]).await;
-    let mut right = Net::start(3, &[&middle]).await;
-    // Left alone, they would hear of each other and meet.
-    left.handle.penalise(right.node, 100);
-    right.handle.penalise(left.node, 100);
-    middle.all_up(2).await;
-    left.up(middle.node).await;
-    right.up(middle.node).await;
-    (left, middle, right)
-}
+use crate::support::row;
 
 /// One node may know of an author what another does not, or may have heard enough of somebody.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

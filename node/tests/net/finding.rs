@@ -59,7 +59,7 @@ async fn nodes_meet_at_the_bootstrap_and_stay_without_it() {
     other.up(one.node).await;
     // However they met, in the end they need nobody between them.
     until(|| one.handle.status().reachability == Reachability::Public).await;
-    until(|| one.handle.peers().iter().all(|peer| peer.way == Way::Direct)).await;
+    until(|| one.handle.peers().iter().all(|peer| peer.way != Way::Relayed)).await;
     until(|| one.handle.status().nat.kind == Nat::None).await;
     until(|| one.handle.addresses().contains(&other.address)).await;
 

@@ -20,7 +20,7 @@ use atoll_protocol::fault::Verdict;
 use atoll_protocol::fetch::FetchOutcome;
 
 use memory::{Memory, Shared};
-use support::{Net, bytes, config, pair};
+use support::{Net, bytes, config, pair, row};
 
 const MIB: usize = 1024 * 1024;
 
@@ -48,14 +48,7 @@ async fn gossip_and_messages_arrive() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gossip_is_relayed_only_once_accepted() {
-    let mut middle = Net::start(1, &[]).await;
-    let mut left = Net::start(2, &[&middle]).await;
-    let mut right = Net::start(3, &[&middle]).await;
-    // Left alone, they would hear of each other and meet.
-    left.handle.penalise(right.node, 100);
-    right.handle.penalise(left.node, 100);
-    left.up(middle.node).await;
-    middle.all_up(2).await;
+    let (left, mut middle, mut right) = row().await;
     for text in ["held", "passed", "refused", "last"] {
         left.handle.publish(text.as_bytes().to_vec());
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use atoll_node::net::{NetConfig, NetError, NetEvent, NetHandle, Notice, start};
 use atoll_protocol::crypto::Key;
+use atoll_protocol::fault::Verdict;
 use atoll_protocol::fetch::FetchOutcome;
 use atoll_protocol::id::{ContentId, NodeId, RunId};
 use tokio::sync::mpsc;
@@ -151,6 +152,49 @@ pub(crate) async fn until(mut so: impl FnMut() -> bool) {
     };
     timeout(PATIENCE, wait).await.expect("what was waited for is so");
 }
+
+/// Two that know each other only through the one between them, which passes on what they say.
+pub(crate) async fn row() -> (Net, Net, Net) {
+    let mut middle = Net::start(1, &[]).await;
+    let left = Net::start(2, &[&middle]).await;
+    let mut right = Net::start(3, &[&middle]).await;
+    // Left alone, they would hear of each other and meet.
+    left.handle.penalise(right.node, 100);
+    right.handle.penalise(left.node, 100);
+    middle.all_up(2).await;
+    // It passes on to those who have asked for it, and that takes a moment.
+    let saying = async {
+        for word in 0_u64.. {
+            left.handle.publish(word.to_le_bytes().to_vec());
+            tokio::time::sleep(MOMENT * 5).await;
+        }
+    };
+    let hearing = async {
+        loop {
+            tokio::select! {
+                (_, _, receipt) = middle.message() => middle.handle.judge(receipt, Verdict::Accept),
+                _ = right.message() => break,
+            }
+        }
+    };
+    tokio::select! {
+        () = saying => {}
+        () = hearing => {}
+    }
+    left.handle.publish(READY.to_vec());
+    loop {
+        let (_, message, receipt) = middle.message().await;
+        middle.handle.judge(receipt, Verdict::Accept);
+        if message == READY {
+            break;
+        }
+    }
+    while right.message().await.1 != READY {}
+    (left, middle, right)
+}
+
+/// The last word before a test begins.
+const READY: &[u8] = b"ready";
 
 /// Two networks that are connected.
 pub(crate) async fn pair() -> (Net, Net) {
