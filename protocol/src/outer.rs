@@ -14,7 +14,7 @@ mod state;
 mod step;
 mod weight;
 
-pub use fold::{Cut, CutMember, Fold, FoldError, Payloads};
+pub use fold::{COPIES_CALM, COPIES_MAX, Cut, CutMember, Fold, FoldError, Payloads};
 pub use merge::{Member, merge, merge_into};
 pub use norm::{CheckError, Norms, check};
 pub use state::{OuterState, SnapshotError};

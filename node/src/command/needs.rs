@@ -4,6 +4,7 @@ use std::path::Path;
 
 use atoll_node::units;
 use atoll_protocol::genesis::Genesis;
+use atoll_protocol::outer::COPIES_CALM;
 
 /// Bytes, about.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +21,7 @@ impl Needs {
         let snapshot = 2 * values;
         // The trainer's parameters, gradients and two moments; its account of outer and pending;
         // and what a fold remembers while rounds become stable soon.
-        let memory = (4 + 2 + FOLD) * values + PROGRAM;
+        let memory = (4 + 2 + COPIES_CALM) * values + PROGRAM;
         // Two bases and a snapshot on its way, two checkpoints, and payloads of an eighth of the
         // parameters for as long as rounds stay open, for a handful of islands.
         let payloads = values / 8 * u64::from(genesis.rounds.horizon) * ISLANDS;
@@ -46,8 +47,6 @@ pub(crate) fn free_disk(path: &Path) -> Option<u64> {
     Some(stat.f_bavail * stat.f_frsize)
 }
 
-/// Copies of the parameters in the folds of a calm swarm, as `testnet plan` counts them.
-const FOLD: u64 = 13;
 /// The program itself, its buffers and connections.
 const PROGRAM: u64 = 150 << 20;
 /// Islands whose payloads a small swarm keeps.

@@ -17,6 +17,7 @@ use crate::codec::{Codec, PayloadError};
 use crate::fragment::Fragment;
 use crate::genesis::{Genesis, Merge, Outer};
 use crate::id::{ContentId, ContributionId, FragmentId, NodeId, Version};
+pub use crate::outer::fold::memory::{COPIES_CALM, COPIES_MAX};
 use crate::outer::fold::memory::{MERGES_KEPT, Memory, STRIDE};
 use crate::outer::merge::{Member, merge_into};
 use crate::outer::norm::Norms;

@@ -2,6 +2,7 @@
 
 use atoll_protocol::codec::Codec;
 use atoll_protocol::limits::FRONTIER_ENTRIES_MAX;
+use atoll_protocol::outer::{COPIES_CALM, COPIES_MAX};
 use serde::Serialize;
 
 use super::inputs::{Inputs, bits_per_parameter};
@@ -241,11 +242,10 @@ pub(super) const SNAPSHOT_BYTES: f64 = 8.0;
 pub(super) const ISLAND_BYTES: f64 = 16.0;
 /// Outer and pending.
 pub(super) const ACCOUNT_BYTES: f64 = 8.0;
-/// Thirteen buffers of 32-bit floats: base and head (4), three merges and two spare ones, an
-/// anchor and a spare state (4). See `protocol/src/outer/fold/memory.rs`.
-pub(super) const FOLD_BYTES_CALM: f64 = 52.0;
-/// Thirty-six of them, the most that the same file allows.
-pub(super) const FOLD_BYTES_MOST: f64 = 144.0;
+/// Buffers of 32-bit floats that a fold has.
+pub(super) const FOLD_BYTES_CALM: f64 = 4.0 * COPIES_CALM as f64;
+/// The most of them.
+pub(super) const FOLD_BYTES_MOST: f64 = 4.0 * COPIES_MAX as f64;
 /// Two checkpoints of 12 bytes and two snapshots of 8: the new one is written beside the old.
 pub(super) const STATES_ON_DISK: f64 = 40.0;
 /// Checking (30.3 ms) and folding (33.0 ms) eight contributions of 4.2 million parameters on one

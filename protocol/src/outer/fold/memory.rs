@@ -7,7 +7,9 @@
 //! far back the base is.
 //!
 //! In units of the fragment's parameters that is at most 16 merges (and 8 more while a long
-//! re-fold runs), 2 spare ones, 2 x 7 for anchors and spare states and 2 x 2 for base and head: 36.
+//! re-fold runs), 2 spare ones, 2 x 7 for anchors and spare states and 2 x 2 for base and head: 36
+//! ([`COPIES_MAX`]). Where rounds become stable after about three it is base and head (4), three
+//! merges and two spare ones, an anchor and a spare state (4): 13 ([`COPIES_CALM`]).
 //! Buffers are used again: the page faults of a fresh one cost more than a step.
 
 use std::fmt;
@@ -109,6 +111,10 @@ const ANCHORS_MAX: usize = 6;
 const STATES_MAX: usize = ANCHORS_MAX + 1;
 /// Merge buffers kept for later: one is replaced in a round.
 const SPARE_MERGES_MAX: usize = 2;
+/// Buffers as large as the fragment that a fold has while rounds become stable soon.
+pub const COPIES_CALM: u64 = 13;
+/// The most it ever has.
+pub const COPIES_MAX: u64 = 36;
 
 #[cfg(test)]
 mod tests {
