@@ -228,7 +228,8 @@ impl Driver {
             NetEvent::Received { from, bytes, receipt } => {
                 self.input(Input::Received { from, bytes, receipt });
             }
-            NetEvent::Fetched { content, from, outcome, .. } => {
+            NetEvent::Fetched { content, from, outcome, bytes } => {
+                tracing::debug!(%content, %from, ?outcome, bytes, "fetched");
                 self.fetched_again(content, outcome);
                 self.input(Input::Fetched { content, from, outcome });
             }

@@ -1,11 +1,11 @@
 //! Which bytes to ask whom for, and when. No sockets: it is told how each attempt ended.
 
 use std::cell::LazyCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{ContentId, NodeId};
+use crate::id::{ContentId, FragmentId, NodeId};
 use crate::limits::{
     FETCH_ATTEMPTS_MAX, FETCHES_MAX, FETCHES_PER_PEER_MAX, HOLDERS_MAX, WANTS_MAX,
 };
@@ -23,6 +23,8 @@ pub struct Fetcher {
     in_flight: BTreeMap<NodeId, usize>,
     /// No want is due before this; saves looking at all of them after every input.
     idle_until: Time,
+    /// Fragments whose payloads are not asked for.
+    held: BTreeSet<FragmentId>,
 }
 
 /// Whose turn it is: what is urgent goes first, then what was wanted first.
@@ -35,6 +37,8 @@ struct Turn {
 #[derive(Debug)]
 struct Want {
     turn: Turn,
+    /// The fragment it is a payload of, if it is one of only one.
+    fragment: Option<FragmentId>,
     bytes_max: u64,
     since: Time,
     holders: Vec<NodeId>,
@@ -84,26 +88,37 @@ pub enum Ended {
 }
 
 impl Fetcher {
-    /// Wants `content`, which `holder` should have.
-    pub fn want(&mut self, content: ContentId, bytes_max: u64, holder: NodeId, now: Time) {
-        self.enqueue(content, bytes_max, holder, now, true);
+    /// Wants `content`, a payload of `fragment`, which `holder` should have.
+    pub fn want(
+        &mut self,
+        content: ContentId,
+        fragment: FragmentId,
+        bytes_max: u64,
+        holder: NodeId,
+        now: Time,
+    ) {
+        self.enqueue(content, Some(fragment), bytes_max, holder, now);
     }
 
-    /// Like [`Fetcher::want`], before everything else and beyond the caps: for the few contents
-    /// without which the rest is of no use.
+    /// Wants a snapshot, before everything else and beyond the caps: payloads are of no use without
+    /// it.
     pub fn want_first(&mut self, content: ContentId, bytes_max: u64, holder: NodeId, now: Time) {
-        self.enqueue(content, bytes_max, holder, now, false);
+        self.enqueue(content, None, bytes_max, holder, now);
     }
 
     fn enqueue(
         &mut self,
         content: ContentId,
+        fragment: Option<FragmentId>,
         bytes_max: u64,
         holder: NodeId,
         now: Time,
-        waits: bool,
     ) {
+        let waits = fragment.is_some();
         if let Some(want) = self.wants.get_mut(&content) {
+            if want.fragment != fragment {
+                want.fragment = None;
+            }
             // A header that says too little must not keep from us what an honest one names.
             want.bytes_max = want.bytes_max.max(bytes_max);
             if !want.holders.contains(&holder) && want.holders.len() < HOLDERS_MAX {
@@ -117,6 +132,7 @@ impl Fetcher {
             self.idle.insert(turn, content);
             let want = Want {
                 turn,
+                fragment,
                 bytes_max,
                 since: now,
                 holders: vec![holder],
@@ -128,6 +144,14 @@ impl Fetcher {
             self.wants.insert(content, want);
         }
         self.idle_until = self.idle_until.min(now);
+    }
+
+    /// Asks nobody for payloads of these fragments from now on.
+    pub fn hold(&mut self, held: BTreeSet<FragmentId>) {
+        if !self.held.is_subset(&held) {
+            self.idle_until = Time(0);
+        }
+        self.held = held;
     }
 
     /// No longer wants `content`.
@@ -230,6 +254,10 @@ impl Fetcher {
                 break;
             }
             let Some(want) = self.wants.get_mut(content) else { continue };
+            if want.fragment.is_some_and(|fragment| self.held.contains(&fragment)) {
+                // The end of the hold brings us back here.
+                continue;
+            }
             let busy = |node: &NodeId| {
                 let count = self.in_flight.get(node).copied().unwrap_or(0);
                 turn.waits && count >= FETCHES_PER_PEER_MAX
@@ -314,7 +342,7 @@ mod tests {
     #[test]
     fn one_peer_is_not_asked_for_everything_at_once() {
         let mut fetcher = Fetcher::default();
-        (0..10).for_each(|n| fetcher.want(content(n), 100, node(1), Time(0)));
+        (0..10).for_each(|n| fetcher.want(content(n), FragmentId(0), 100, node(1), Time(0)));
         let asks = fetcher.poll(Time(0), Vec::new, &mut Rng::new(1));
         assert_eq!(asks.len(), FETCHES_PER_PEER_MAX);
         let first = asks[0];
@@ -324,9 +352,30 @@ mod tests {
     }
 
     #[test]
+    fn payloads_of_held_fragments_are_not_asked_for() {
+        let mut fetcher = Fetcher::default();
+        let poll = |fetcher: &mut Fetcher| -> Vec<ContentId> {
+            let asks = fetcher.poll(Time(0), Vec::new, &mut Rng::new(1));
+            asks.into_iter().map(|ask| ask.content).collect()
+        };
+        fetcher.hold([FragmentId(0), FragmentId(1)].into());
+        for (number, fragment) in [(1, 0), (2, 1), (3, 2), (4, 0), (4, 2)] {
+            fetcher.want(content(number), FragmentId(fragment), 100, node(number), Time(0));
+        }
+        fetcher.want_first(content(5), 100, node(5), Time(0));
+        assert_eq!(poll(&mut fetcher), [5, 3, 4].map(content));
+        assert_eq!(fetcher.next_poll(), None);
+        fetcher.hold([FragmentId(1)].into());
+        assert_eq!(poll(&mut fetcher), [content(1)]);
+        fetcher.hold(BTreeSet::new());
+        assert_eq!(fetcher.next_poll(), Some(Time(0)));
+        assert_eq!(poll(&mut fetcher), [content(2)]);
+    }
+
+    #[test]
     fn what_is_urgent_does_not_wait_for_what_is_not() {
         let mut fetcher = Fetcher::default();
-        (0..10).for_each(|n| fetcher.want(content(n), 100, node(1), Time(0)));
+        (0..10).for_each(|n| fetcher.want(content(n), FragmentId(0), 100, node(1), Time(0)));
         let asks = fetcher.poll(Time(0), Vec::new, &mut Rng::new(1));
         assert_eq!(
             asks.last().map(|ask| ask.content),
@@ -343,8 +392,8 @@ mod tests {
     #[test]
     fn the_next_holder_is_asked_after_a_failure() {
         let mut fetcher = Fetcher::default();
-        fetcher.want(content(0), 100, node(1), Time(0));
-        fetcher.want(content(0), 100, node(2), Time(0));
+        fetcher.want(content(0), FragmentId(0), 100, node(1), Time(0));
+        fetcher.want(content(0), FragmentId(0), 100, node(2), Time(0));
         let mut rng = Rng::new(3);
         let first = fetcher.poll(Time(0), Vec::new, &mut rng)[0].from;
         let ended = fetcher.ended(&content(0), first, FetchOutcome::NotFound, Time(5));
@@ -357,7 +406,7 @@ mod tests {
     #[test]
     fn what_nobody_serves_is_withheld_and_asked_for_seldom() {
         let mut fetcher = Fetcher::default();
-        fetcher.want(content(0), 100, node(1), Time(0));
+        fetcher.want(content(0), FragmentId(0), 100, node(1), Time(0));
         let mut rng = Rng::new(3);
         let (mut now, mut ends) = (Time(0), Vec::new());
         while ends.len() < FETCH_ATTEMPTS_MAX as usize {
@@ -375,7 +424,7 @@ mod tests {
     fn who_sends_slowly_does_not_hold_up_the_others() {
         let (mut fetcher, mut rng) = (Fetcher::default(), Rng::new(3));
         for n in 0..=u8::try_from(FETCHES_MAX).unwrap() {
-            fetcher.want(content(n), 100, node(n), Time(0));
+            fetcher.want(content(n), FragmentId(0), 100, node(n), Time(0));
         }
         let asks = fetcher.poll(Time(0), Vec::new, &mut rng);
         assert_eq!(asks.len(), FETCHES_MAX);
@@ -398,7 +447,7 @@ mod tests {
     #[test]
     fn what_is_here_is_here_whoever_it_came_from() {
         let (mut fetcher, mut rng) = (Fetcher::default(), Rng::new(3));
-        fetcher.want(content(0), 100, node(1), Time(0));
+        fetcher.want(content(0), FragmentId(0), 100, node(1), Time(0));
         assert_eq!(fetcher.poll(Time(0), Vec::new, &mut rng)[0].from, node(1));
         let late = fetcher.ended(&content(0), node(2), FetchOutcome::Unreachable, Time(4));
         assert_eq!((late, fetcher.in_flight()), (Ended::Unknown, 1));
@@ -411,9 +460,9 @@ mod tests {
     #[test]
     fn a_header_that_says_too_little_does_not_cut_off_an_honest_one() {
         let (mut fetcher, mut rng) = (Fetcher::default(), Rng::new(3));
-        fetcher.want(content(0), 7, node(1), Time(0));
-        fetcher.want(content(0), 100, node(2), Time(0));
-        fetcher.want(content(0), 7, node(3), Time(0));
+        fetcher.want(content(0), FragmentId(0), 7, node(1), Time(0));
+        fetcher.want(content(0), FragmentId(0), 100, node(2), Time(0));
+        fetcher.want(content(0), FragmentId(0), 7, node(3), Time(0));
         assert_eq!(fetcher.poll(Time(0), Vec::new, &mut rng)[0].bytes_max, 100);
     }
 

@@ -3,10 +3,12 @@
 #[path = "support/nodes.rs"]
 mod nodes;
 
-use atoll_protocol::engine::{Command, Input, Report};
+use std::collections::BTreeSet;
+
+use atoll_protocol::engine::{Command, Fates, Input, Report};
 use atoll_protocol::frontier::Standing;
 use atoll_protocol::genesis::{Genesis, Init, RosterPolicy, TensorKind, TensorSpec};
-use atoll_protocol::id::{FragmentId, NodeId};
+use atoll_protocol::id::{ContentId, FragmentId, NodeId};
 use atoll_protocol::testkit;
 
 use nodes::{Room, genesis};
@@ -182,20 +184,71 @@ fn a_newcomer_asks_those_it_meets_later_at_once() {
     for donor in &donors {
         room.input(4, Input::PeerDown(*donor));
     }
-    let reported =
-        |room: &Room, wanted: fn(&Report) -> bool| room.nodes[4].reports.iter().any(wanted);
-    let asked = |report: &Report| matches!(report, Report::Diverged { .. });
-    let installed = |report: &Report| matches!(report, Report::Installed { .. });
     for _ in 0..1000 {
-        if reported(&room, asked) {
+        if room.nodes[4].asked > 0 {
             break;
         }
         room.run(10);
     }
-    assert!(reported(&room, asked) && !reported(&room, installed));
+    assert!(room.nodes[4].asked > 0 && installed(&room.nodes[4]) == 0);
     room.connect();
     room.run(room.genesis.rounds.heartbeat_ms * 3 / 4);
-    assert!(reported(&room, installed));
+    assert!(installed(&room.nodes[4]) > 0);
+    let diverged = |report: &Report| matches!(report, Report::Diverged { .. });
+    assert!(!room.nodes[4].reports.iter().any(diverged), "it has nothing that could differ");
+}
+
+#[test]
+fn a_newcomer_fetches_its_bases_before_anything_else() {
+    let matrix = |name| TensorSpec::new(name, &[512, 256], TensorKind::Matrix, Init::Zeros);
+    let genesis = Genesis { tensors: vec![matrix("a"), matrix("b")], ..genesis() };
+    let fragments = genesis.fragments as usize;
+    let mut room = Room::new(genesis, 4);
+    room.run(6_000);
+    room.thin = Some((4, 3 * room.genesis.rounds.heartbeat_ms));
+    room.join(5);
+    let mut known: BTreeSet<ContentId> = room.bases(0);
+    for _ in 0..3000 {
+        if installed(&room.nodes[4]) == fragments {
+            break;
+        }
+        let early: Vec<&ContentId> =
+            room.nodes[4].fetched.iter().filter(|content| !known.contains(content)).collect();
+        assert!(early.is_empty(), "{early:?} will be in the bases, or wait for them");
+        room.run(10);
+        known.extend(room.bases(0));
+    }
+    assert_eq!(installed(&room.nodes[4]), fragments);
+    room.run(10_000);
+    assert!(room.nodes[4].fetched.len() > known.len(), "now it takes part");
+}
+
+#[test]
+fn what_is_merged_and_what_is_under_way_is_about_what_all_have_trained() {
+    let mut room = Room::new(genesis(), 4);
+    let fates = |room: &Room, index: usize| -> Vec<Fates> {
+        let fragments = (0..room.genesis.fragments).map(FragmentId);
+        fragments.map(|it| room.nodes[index].engine.status(it).unwrap().fates).collect()
+    };
+    // Until they know of each other.
+    room.run(6_000);
+    for _ in 0..100 {
+        room.run(110);
+        let all: Vec<Fates> = (0..4).flat_map(|index| fates(&room, index)).collect();
+        let mean = |part: fn(&Fates) -> u64| all.iter().map(part).sum::<u64>() / 2;
+        let (trained, merged) = (mean(|it| it.trained), mean(|it| it.merged));
+        for node in &room.nodes {
+            let about = merged + node.engine.tokens_under_way();
+            // Half a step of each island between one look and the next, and captures at other steps.
+            assert!(about.abs_diff(trained) <= 4 * 4 * 32, "{about} of {trained}");
+        }
+    }
+    let alone = Room::new(genesis(), 1);
+    assert_eq!(alone.nodes[0].engine.tokens_under_way(), 0);
+}
+
+fn installed(node: &nodes::Node) -> usize {
+    node.reports.iter().filter(|it| matches!(it, Report::Installed { .. })).count()
 }
 
 #[test]

@@ -162,6 +162,7 @@ impl Driver {
                 for _ in 0..steps {
                     self.input(Input::Stepped { tokens, step_ms });
                 }
+                self.tell_tokens_trained();
             }
             Told::Captured { fragment, payload } => {
                 if let Some(errands) = &mut self.errands {

@@ -40,6 +40,7 @@ impl Driver {
             Output::Fetch { content, from, bytes_max } => {
                 let mut others = self.engine.holders(&content);
                 others.retain(|node| *node != from);
+                tracing::debug!(%content, %from, others = others.len(), "fetching");
                 self.net.fetch(content, from, others, bytes_max);
             }
             Output::Check { payload, fragment } => self.check(payload, fragment),
@@ -201,7 +202,7 @@ impl Driver {
                     self.input(input);
                 }
                 self.serving.set(self.servable());
-                self.tell_swarm_tokens();
+                self.tell_tokens_trained();
             }
             Err(Broken::Missing(missing)) => {
                 let what = format!("payload {missing} is gone or broken: fetching it again");
@@ -264,10 +265,11 @@ impl Driver {
         self.observer.event(report);
     }
 
-    /// The learning rate follows the tokens that the swarm has merged.
-    pub(super) fn tell_swarm_tokens(&self) {
+    /// The learning rate follows the tokens that the swarm has trained. Were it to follow those
+    /// merged, it would lag behind by a round, and the first round would learn next to nothing.
+    pub(super) fn tell_tokens_trained(&self) {
         if let Some(host) = self.host() {
-            host.pace().merged(self.swarm_tokens());
+            host.pace().learn_at(self.swarm_tokens() + self.engine.tokens_under_way());
         }
     }
 }

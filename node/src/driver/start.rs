@@ -137,7 +137,7 @@ impl Driver {
             done,
             inlets: Inlets { leave, requests, told, done: done_out, net: events, tick },
         };
-        driver.tell_swarm_tokens();
+        driver.tell_tokens_trained();
         Ok((driver, leave_in))
     }
 }

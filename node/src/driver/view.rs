@@ -122,11 +122,7 @@ impl Training {
 impl Driver {
     /// Tokens that the swarm has merged, averaged over the fragments.
     pub(super) fn swarm_tokens(&self) -> u64 {
-        let merged = self.fragments().zip(&self.parts).map(|(fragment, part)| {
-            let base = self.engine.status(fragment).map_or(0, |status| status.base_weight);
-            base + part.cut_tokens
-        });
-        merged.sum::<u64>() / self.parts.len().max(1) as u64
+        self.engine.tokens_merged(self.parts.iter().map(|part| part.cut_tokens))
     }
 
     /// Everything that people see at a glance.

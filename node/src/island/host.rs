@@ -273,7 +273,7 @@ impl Worker {
 
     fn step(&mut self) -> Result<(), ExchangeError> {
         let began = Instant::now();
-        let rate = self.genesis.schedule.learning_rate(self.pace.swarm_tokens());
+        let rate = self.genesis.schedule.learning_rate(self.pace.tokens_trained());
         let step = self.island.step(rate)?;
         let took = began.elapsed();
         self.pace.stepped(took);

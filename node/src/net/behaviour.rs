@@ -38,6 +38,8 @@ pub(super) struct Behaviour {
     pub(super) rendezvous: rendezvous::client::Behaviour,
     pub(super) mdns: Toggle<mdns::tokio::Behaviour>,
     pub(super) upnp: Toggle<upnp::tokio::Behaviour>,
+    /// Asks only: who tries an address is drawn, and each is tried once. Were nodes to offer it, one
+    /// next door might be drawn, whose word says nothing of the outside.
     autonat: autonat::v2::client::Behaviour,
     relay: relay::client::Behaviour,
     dcutr: dcutr::Behaviour,

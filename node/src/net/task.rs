@@ -20,6 +20,7 @@ use atoll_protocol::limits::CONNECTED_PEERS_MAX;
 use futures::StreamExt as _;
 use libp2p::core::muxing::StreamMuxerBox;
 use libp2p::core::transport::Boxed;
+use libp2p::core::upgrade::Version;
 use libp2p::identity::Keypair;
 use libp2p::swarm::SwarmEvent;
 use libp2p::{PeerId, Swarm, swarm};
@@ -57,6 +58,8 @@ pub(super) fn swarm(
     let config = swarm::Config::with_tokio_executor()
         // Connections are closed when there is a reason to, not because nobody spoke.
         .with_idle_connection_timeout(IDLE_TIME)
+        // What is asked travels with the name of the protocol, not a round trip later.
+        .with_substream_upgrade_protocol_override(Version::V1Lazy)
         .with_smart_dial();
     Swarm::new(transport, behaviour, key.public().to_peer_id(), config)
 }

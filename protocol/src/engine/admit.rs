@@ -303,7 +303,7 @@ impl Engine {
             for holder in [header.author, from] {
                 if holder != self.me {
                     let bytes = u64::from(header.payload_bytes);
-                    self.fetcher.want(header.payload, bytes, holder, self.now);
+                    self.fetcher.want(header.payload, header.fragment, bytes, holder, self.now);
                 }
             }
         }

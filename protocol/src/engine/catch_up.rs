@@ -115,30 +115,37 @@ impl Engine {
     /// Caught-up peers whose stable history contradicts ours and was not compared with it yet:
     /// once it was and ours stands, we must speak for it.
     fn conflicting(&self, fragment: FragmentId) -> usize {
-        let course = &self.courses[fragment.index()];
-        let entry = |node: &NodeId| self.peers.peer(node).and_then(|peer| peer.entry(fragment));
+        let histories = &self.courses[fragment.index()].histories;
         let ahead = self.ahead_of(fragment);
-        ahead
-            .iter()
-            .filter(|node| !course.histories.contains_key(*node))
-            .filter(|node| entry(node).is_some_and(|entry| entry.base <= course.version))
-            .count()
+        self.contradicting(fragment, &ahead).filter(|node| !histories.contains_key(node)).count()
+    }
+
+    /// Those `ahead` who are not just further on: they have another history of what we have.
+    pub(super) fn contradicting<'a>(
+        &'a self,
+        fragment: FragmentId,
+        ahead: &'a [NodeId],
+    ) -> impl Iterator<Item = NodeId> + 'a {
+        let version = self.courses[fragment.index()].version;
+        let entry = move |node: &NodeId| self.peers.peer(node)?.entry(fragment);
+        let has = move |node: &NodeId| entry(node).is_some_and(|entry| entry.base <= version);
+        ahead.iter().copied().filter(has)
     }
 
     /// Whether most nodes have closed the round we have open: a contribution would come late.
     pub(super) fn lags(&self, fragment: FragmentId) -> bool {
         let number = self.courses[fragment.index()].version + 1;
-        let round = RoundId { fragment, number };
-        if !self.peers.may_have_closed(round) {
-            return false;
-        }
+        let closed = self.closed_by(RoundId { fragment, number });
         let takes_part = self.standing == Standing::CaughtUp && self.config.trains;
-        let (mut live, mut closed) = (u32::from(takes_part), 0);
-        for (_, peer) in self.live() {
-            live += 1;
-            closed += u32::from(peer.has_closed(round));
+        closed > 0 && closed > (self.live().count() + usize::from(takes_part)) / 2
+    }
+
+    /// How many live peers have closed a round. Mostly nobody may have, and nobody is asked.
+    pub(super) fn closed_by(&self, round: RoundId) -> usize {
+        if !self.peers.may_have_closed(round) {
+            return 0;
         }
-        closed > live / 2
+        self.live().filter(|(_, peer)| peer.has_closed(round)).count()
     }
 
     /// The newest round a contribution may be for: a little ahead of what enough nodes closed.

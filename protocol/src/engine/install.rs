@@ -1,6 +1,8 @@
 //! When stable histories differ: compare them, take the survivor's snapshot, issue again what
 //! it lacks.
 
+use std::collections::BTreeSet;
+
 use crate::chain::{Chain, History, HistoryEntry};
 use crate::contribution::{Admitted, Header, PayloadProof};
 use crate::crypto::Signed;
@@ -29,20 +31,38 @@ impl Engine {
                 self.courses[index].histories.clear();
                 continue;
             }
-            if !self.is_due_to_ask(&self.courses[index]) {
+            let course = &self.courses[index];
+            if course.installing.is_some() || !self.is_due_to_ask(course) {
                 continue;
+            }
+            let contradicting = self.contradicting(fragment, &ahead).next();
+            if let Some(peer) = contradicting {
+                self.report(Report::Diverged { fragment, peer });
             }
             let reachable: Vec<NodeId> = self.peers.reachable().take(ASKED_MAX).copied().collect();
             let heartbeat = self.heartbeat_span();
             let course = &mut self.courses[index];
             course.ask_at = self.now.after(heartbeat);
             course.asked = reachable.len();
-            self.report(Report::Diverged { fragment, peer: ahead[0] });
             for to in reachable {
                 let bytes = Message::AskHistory(fragment).encode();
                 self.outbox.push(Output::Send { to, bytes });
             }
         }
+    }
+
+    /// Fragments whose base is on its way, or will be: no payload is of use before it, and most of
+    /// those that a newcomer hears of are in it.
+    pub(super) fn without_base(&self) -> BTreeSet<FragmentId> {
+        if self.standing != Standing::Joining {
+            return BTreeSet::new();
+        }
+        let begins = |course: &Course| {
+            course.chain.base() == 0 && self.ahead_of(course.fragment).len() >= self.need()
+        };
+        let courses = self.courses.iter();
+        let without = courses.filter(|course| course.installing.is_some() || begins(course));
+        without.map(|course| course.fragment).collect()
     }
 
     /// Whether this is a newcomer that others are ahead of, who were not all asked lately. It lets
@@ -258,6 +278,8 @@ impl Engine {
     fn give_up_install(&mut self, fragment: FragmentId) {
         let course = &mut self.courses[fragment.index()];
         if let Some(installing) = course.installing.take() {
+            // They are as old as the attempt: the next one is to be for what donors have then.
+            course.histories.clear();
             self.fetcher.cancel(&installing.chain.base_digest());
         }
     }

@@ -73,7 +73,7 @@ pub enum Report {
         /// True if the horizon or enough peers decided, not agreement as this node sees it.
         forced: bool,
     },
-    /// Peers have another stable history than we do.
+    /// A peer has another stable history than we do, of rounds that we have.
     Diverged {
         /// Which fragment.
         fragment: FragmentId,

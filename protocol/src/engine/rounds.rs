@@ -249,7 +249,8 @@ impl Engine {
             let holders: Vec<NodeId> = self.peers.reachable().copied().collect();
             for holder in holders.into_iter().chain([header.author]) {
                 if holder != self.me {
-                    self.fetcher.want(missing, u64::from(header.payload_bytes), holder, self.now);
+                    let bytes = u64::from(header.payload_bytes);
+                    self.fetcher.want(missing, fragment, bytes, holder, self.now);
                 }
             }
         }
@@ -380,14 +381,12 @@ impl Engine {
 
     fn seen(&self, round: RoundId, have: u32) -> Seen {
         let rounds = &self.config.genesis.rounds;
-        let (mut live, mut missing, mut closed_by) = (0, 0, 0);
+        let (mut live, mut missing) = (0, 0);
         let mut slowest = Span(0);
-        let may_be_closed = self.peers.may_have_closed(round);
         // Both are in the order of nodes, so one walk over each is enough.
         let mut contributors = self.ledger.contributors(round).peekable();
         for (node, peer) in self.live() {
             live += 1;
-            closed_by += u32::from(may_be_closed && peer.has_closed(round));
             while contributors.next_if(|contributor| *contributor < node).is_some() {}
             if contributors.peek() != Some(&node) {
                 missing += 1;
@@ -400,6 +399,7 @@ impl Engine {
             missing += u32::from(!self.contributed(round));
             slowest = slowest.max(self.step.mean());
         }
+        let closed_by = u32::try_from(self.closed_by(round)).unwrap_or(u32::MAX);
         let mut closed_need = live / 2 + 1;
         if self.planted(Bug::OnePeerCloses) {
             closed_need = 1;

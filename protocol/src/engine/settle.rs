@@ -230,6 +230,7 @@ impl Engine {
     }
 
     fn pump_fetches(&mut self) {
+        self.fetcher.hold(self.without_base());
         if self.fetcher.next_poll().is_none_or(|at| at > self.now) {
             return;
         }

@@ -85,6 +85,30 @@ impl Engine {
             .unwrap_or(0)
     }
 
+    /// Tokens that the swarm has merged, averaged over the fragments: `cut_tokens` are those above
+    /// the base of each, as its fold has them.
+    pub fn tokens_merged(&self, cut_tokens: impl Iterator<Item = u64>) -> u64 {
+        let merged = self.courses.iter().zip(cut_tokens);
+        let merged: u64 = merged.map(|(course, cut)| course.chain.base_weight() + cut).sum();
+        merged / self.courses.len().max(1) as u64
+    }
+
+    /// About how many tokens all islands have trained that are not merged yet, averaged over the
+    /// fragments: our own, and as many of each live peer as its speed lets expect.
+    pub fn tokens_under_way(&self) -> u64 {
+        let unmerged = |fragment| {
+            let fates = self.status(fragment).map(|status| status.fates).unwrap_or_default();
+            fates.pending + fates.fresh + fates.reissued
+        };
+        let own = self.fragment_ids().map(unmerged).sum::<u64>() / self.courses.len().max(1) as u64;
+        let step = self.step.mean().0.max(1);
+        let peers = self.live().map(|(_, peer)| {
+            // Anybody may say anything of its own speed.
+            own.saturating_mul(step) / peer.step.0.max(step.div_ceil(SPEEDUP_MAX))
+        });
+        own.saturating_add(peers.fold(0, u64::saturating_add))
+    }
+
     /// Who should have a content that is being fetched.
     pub fn holders(&self, content: &ContentId) -> Vec<NodeId> {
         self.fetcher.holders(content)
@@ -94,3 +118,6 @@ impl Engine {
         self.courses.iter().map(|course| course.fragment)
     }
 }
+
+/// A peer is believed to be faster than we are by this factor, not by more.
+const SPEEDUP_MAX: u64 = 8;

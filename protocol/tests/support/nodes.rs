@@ -28,6 +28,10 @@ pub(crate) struct Node {
     pub(crate) reports: Vec<Report>,
     pub(crate) judged: Vec<Verdict>,
     pub(crate) penalties: Vec<(NodeId, Fault)>,
+    /// Times it asked somebody for a history.
+    pub(crate) asked: usize,
+    /// What it asked somebody for, in order.
+    pub(crate) fetched: Vec<ContentId>,
     pub(crate) up: bool,
     store: Store,
     folds: Vec<Fold>,
@@ -120,11 +124,9 @@ impl Room {
     /// Takes everything from a node's disk that its engine does not need, but for its bases, and
     /// says how many contents that was.
     pub(crate) fn clear(&mut self, index: usize) -> usize {
+        let bases = self.bases(index);
         let Node { engine, store, .. } = &mut self.nodes[index];
         let before = store.0.len();
-        let fragments = (0..self.genesis.fragments).map(FragmentId);
-        let bases: Vec<ContentId> =
-            fragments.map(|fragment| engine.status(fragment).unwrap().base_digest).collect();
         store.0.retain(|id, _| engine.needs(id) || engine.may_serve(id) || bases.contains(id));
         before - store.0.len()
     }
@@ -179,6 +181,13 @@ impl Room {
             .collect()
     }
 
+    /// The bases of a node.
+    pub(crate) fn bases(&self, index: usize) -> BTreeSet<ContentId> {
+        let fragments = (0..self.genesis.fragments).map(FragmentId);
+        let base = |it| self.nodes[index].engine.status(it).unwrap().base_digest;
+        fragments.map(base).collect()
+    }
+
     fn start(&self, key: Key, records: Vec<Record>, store: Store, incarnation: u64) -> Node {
         let map = self.genesis.fragment_map();
         let states: Vec<OuterState> = map
@@ -218,6 +227,8 @@ impl Room {
             reports: Vec::new(),
             judged: Vec::new(),
             penalties: Vec::new(),
+            asked: 0,
+            fetched: Vec::new(),
             up: true,
             store,
             folds,
@@ -262,7 +273,10 @@ impl Room {
                 }
             }
             Output::Send { to, bytes } => {
-                let told = matches!(Message::decode(&bytes), Ok(Message::Roster(_)));
+                let message = Message::decode(&bytes);
+                let told = matches!(message, Ok(Message::Roster(_)));
+                self.nodes[index].asked +=
+                    usize::from(matches!(message, Ok(Message::AskHistory(_))));
                 for other in 0..self.nodes.len() {
                     let lost = told && self.untold == Some(other);
                     if self.nodes[other].engine.node() == to && self.reach(index, other) && !lost {
@@ -285,6 +299,7 @@ impl Room {
     }
 
     fn fetch(&mut self, index: usize, content: ContentId, from: NodeId) {
+        self.nodes[index].fetched.push(content);
         let holder = (0..self.nodes.len())
             .find(|other| self.nodes[*other].engine.node() == from && self.reach(index, *other));
         let mut at = self.now;

@@ -381,9 +381,9 @@ impl Simulation<'_> {
         let state = &mut self.world.nodes[node];
         let step_ms = state.plan.step_ms;
         let Some(running) = &mut state.running else { return };
-        let merged = running.swarm_tokens();
+        let trained = running.tokens_trained();
         let Some(island) = &mut running.island else { return };
-        let tokens = match island.step(&self.world.shared, merged) {
+        let tokens = match island.step(&self.world.shared, trained) {
             Ok(tokens) => tokens,
             Err(error) => {
                 self.observer.fail(self.world.now, "island", format!("island {node}: {error}"));

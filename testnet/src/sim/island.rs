@@ -128,12 +128,12 @@ impl Island {
         Ok(())
     }
 
-    /// One step of training, at the rate for a swarm that has merged so many tokens. Returns its
+    /// One step of training, at the rate for a swarm that has trained so many tokens. Returns its
     /// own tokens.
-    pub(super) fn step(&mut self, shared: &Shared, merged: u64) -> Result<u64, IslandError> {
+    pub(super) fn step(&mut self, shared: &Shared, trained: u64) -> Result<u64, IslandError> {
         let before: Result<Vec<_>, _> = shared.ids().map(|it| self.local(it)).collect();
         let before = before?;
-        let tokens = self.pupil.get_mut().step(shared.lesson.rate(merged))?.tokens;
+        let tokens = self.pupil.get_mut().step(shared.lesson.rate(trained))?.tokens;
         self.steps += 1;
         for (fragment, from) in shared.ids().zip(&before) {
             let to = self.local(fragment)?;

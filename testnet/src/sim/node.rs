@@ -71,13 +71,12 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Tokens that the swarm has merged, averaged over the fragments.
-    pub(super) fn swarm_tokens(&self) -> u64 {
+    /// Tokens that the swarm has trained, averaged over the fragments: those merged and, about, those
+    /// under way.
+    pub(super) fn tokens_trained(&self) -> u64 {
         let Mind::Engine(engine) = &self.mind else { return 0 };
-        let merged = (0..).map(FragmentId).zip(&self.parts).map(|(fragment, part)| {
-            engine.status(fragment).map_or(0, |status| status.base_weight) + part.cut_tokens
-        });
-        merged.sum::<u64>() / self.parts.len().max(1) as u64
+        let merged = engine.tokens_merged(self.parts.iter().map(|part| part.cut_tokens));
+        merged + engine.tokens_under_way()
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 pub struct Pace {
     going: AtomicBool,
     over: AtomicBool,
-    swarm_tokens: AtomicU64,
+    tokens_trained: AtomicU64,
     steps: AtomicU64,
     stepping_us: AtomicU64,
     effort: Effort,
@@ -42,7 +42,7 @@ impl Pace {
         Self {
             going: AtomicBool::new(false),
             over: AtomicBool::new(false),
-            swarm_tokens: AtomicU64::new(0),
+            tokens_trained: AtomicU64::new(0),
             steps: AtomicU64::new(0),
             stepping_us: AtomicU64::new(0),
             effort,
@@ -73,13 +73,13 @@ impl Pace {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Says how many tokens the swarm has merged, which the learning rate depends on.
-    pub fn merged(&self, swarm_tokens: u64) {
-        self.swarm_tokens.store(swarm_tokens, Ordering::Relaxed);
+    /// Says how many tokens the swarm has trained, which the learning rate depends on.
+    pub fn learn_at(&self, tokens_trained: u64) {
+        self.tokens_trained.store(tokens_trained, Ordering::Relaxed);
     }
 
-    pub(super) fn swarm_tokens(&self) -> u64 {
-        self.swarm_tokens.load(Ordering::Relaxed)
+    pub(super) fn tokens_trained(&self) -> u64 {
+        self.tokens_trained.load(Ordering::Relaxed)
     }
 
     pub(super) fn stepped(&self, took: Duration) {

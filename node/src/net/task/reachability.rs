@@ -13,9 +13,8 @@ use super::Task;
 use super::connections::reason;
 
 impl Task {
-    /// Somebody tried to reach us: a bootstrap, as peers do not offer to. Whoever is asked is drawn,
-    /// each address is tried once, and peers next door get through where nobody else does, or do not
-    /// because they are connected already.
+    /// Somebody tried to reach us. Only a bootstrap's word, or a public address, says something
+    /// about the outside: peers next door get through where nobody else does.
     pub(super) fn on_dial_back(&mut self, event: autonat::v2::client::Event, now: Instant) {
         let outside = self.discovery.is_bootstrap(&event.server) || is_global(&event.tested_addr);
         match event.result {
