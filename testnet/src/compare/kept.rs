@@ -94,8 +94,9 @@ impl Kept {
     }
 }
 
-/// Counts up when old runs no longer say what new ones would: the kernels, the data, the weather.
-const VERSION: u32 = 2;
+/// Counts up when old runs no longer say what new ones would: the kernels, the data, the weather,
+/// what the learning rate follows.
+const VERSION: u32 = 3;
 
 #[cfg(test)]
 mod tests {

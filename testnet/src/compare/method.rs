@@ -108,7 +108,7 @@ fn swarm(
     scale: &Scale,
     seed: u64,
 ) -> Result<(Vec<Point>, u64)> {
-    let setup = weather.setup(genesis.clone(), lesson.clone(), scale.islands, scale.steps, seed);
+    let setup = weather.setup(genesis.clone(), lesson.clone(), scale, seed);
     let (recorder, curve) = Recorder::new();
     let checkers: Vec<Box<dyn Checker>> =
         vec![Box::new(check::Agreement::default()), Box::new(recorder)];
@@ -144,12 +144,11 @@ const DIVERGED: &str = "training left the numbers";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::scale::Size;
     use crate::compare::section::{self, CALM, Section};
 
     #[test]
     fn every_way_learns_with_an_odd_number_of_islands() {
-        let scale = Scale { size: Size::Pico, islands: 3, steps: 72, seeds: 1 };
+        let scale = Scale { islands: 3, steps: 72, ..Scale::quick() };
         for variant in section::variants(&[Section::Ways], &[], &[]) {
             let learnt = learn(&scale, &variant, 1).unwrap();
             let (first, last) = (learnt.curve[0].loss, learnt.loss.unwrap());
@@ -160,7 +159,7 @@ mod tests {
 
     #[test]
     fn training_that_leaves_the_numbers_is_no_error() {
-        let scale = Scale { size: Size::Pico, islands: 2, steps: 96, seeds: 1 };
+        let scale = Scale { islands: 2, steps: 96, ..Scale::quick() };
         for method in [Method::EveryStep, Method::Central, Method::Pairwise, CALM] {
             let new = Variant::new(Section::Own, "far too fast", method);
             let learnt = learn(&scale, &Variant { peak: 1e30, span: 4, ..new }, 1).unwrap();

@@ -34,6 +34,11 @@ pub struct Options {
     /// Steps of each island, were all of one speed; default 1536, or 768 with --quick.
     #[arg(long, value_parser = clap::value_parser!(u32).range(24..))]
     pub steps: Option<u32>,
+    /// The longest that a message takes between islands of a swarm, in milliseconds. A step takes 100:
+    /// what counts is how many steps go by.
+    #[arg(long, value_name = "MS", default_value_t = 60)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub latency: u64,
     /// Where finished runs are kept: what is there is not run again.
     #[arg(long, default_value = "compare")]
     pub dir: PathBuf,
@@ -53,6 +58,7 @@ impl Options {
             seeds: self.seeds.unwrap_or(base.seeds),
             islands: self.islands,
             steps: self.steps.unwrap_or(base.steps),
+            latency_ms: self.latency,
             ..base
         }
     }

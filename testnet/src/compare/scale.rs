@@ -3,6 +3,8 @@
 use atoll_protocol::genesis::{Genesis, Model};
 use serde::Serialize;
 
+use super::weather::STEP_MS;
+
 /// How large a comparison is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scale {
@@ -12,6 +14,8 @@ pub struct Scale {
     pub islands: u16,
     /// Steps of each island, were all of one speed.
     pub steps: u32,
+    /// The longest that a message takes, where a step takes [`STEP_MS`].
+    pub latency_ms: u64,
     /// How many seeds.
     #[serde(skip)]
     pub seeds: u64,
@@ -30,12 +34,12 @@ pub enum Size {
 impl Scale {
     /// What the recorded tables show.
     pub(super) fn full() -> Self {
-        Self { size: Size::Nano, islands: 4, steps: 1536, seeds: 3 }
+        Self { size: Size::Nano, islands: 4, steps: 1536, latency_ms: 60, seeds: 3 }
     }
 
     /// What one can wait for.
     pub(super) fn quick() -> Self {
-        Self { size: Size::Pico, islands: 4, steps: 768, seeds: 1 }
+        Self { size: Size::Pico, islands: 4, steps: 768, latency_ms: 60, seeds: 1 }
     }
 
     /// The run that every variant starts from. Its schedule ends where the tokens do.
@@ -66,8 +70,8 @@ impl Scale {
         let tokens = self.tokens(&genesis);
         format!(
             "{parameters} parameters, {} islands, {} steps each, {tokens} tokens in all, \
-             {} seeds",
-            self.islands, self.steps, self.seeds
+             {} seeds; a step takes {STEP_MS} ms, a message up to {} ms",
+            self.islands, self.steps, self.seeds, self.latency_ms
         )
     }
 }

@@ -7,6 +7,7 @@ use atoll_protocol::planted::Planted;
 use atoll_protocol::time::Time;
 use serde::Serialize;
 
+use super::scale::Scale;
 use crate::check::NodeIndex;
 use crate::lesson::Lesson;
 use crate::sim::{FaultEvent, IslandPlan, LinkPlan, PartitionKind, Role, Setup, liars};
@@ -24,19 +25,18 @@ pub enum Weather {
 }
 
 impl Weather {
-    /// A swarm that trains about as many steps as `islands` of full speed in `steps` each.
+    /// A swarm that trains about as many steps as the scale's islands, all of full speed, would.
     pub(super) fn setup(
         self,
         genesis: Genesis,
         lesson: Arc<dyn Lesson>,
-        islands: u16,
-        steps: u32,
+        scale: &Scale,
         seed: u64,
     ) -> Setup {
         let plans: Vec<IslandPlan> =
-            (0..usize::from(islands)).map(|key| self.island(key)).collect();
+            (0..usize::from(scale.islands)).map(|key| self.island(key)).collect();
         let each_ms: f64 = plans.iter().map(|plan| 1.0 / f64::from(plan.step_ms)).sum();
-        let all = f64::from(islands) * f64::from(steps) * self.slack();
+        let all = f64::from(scale.islands) * f64::from(scale.steps) * self.slack();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
         let end = (all / each_ms) as u64;
         let faults = if self == Self::Storm { storm(plans.len(), end) } else { Vec::new() };
@@ -46,7 +46,7 @@ impl Weather {
             lesson: Some(lesson),
             genesis,
             islands: plans,
-            links: self.links(),
+            links: self.links(scale.latency_ms),
             faults,
             heal_at: Time(end * 9 / 10),
             end_at: Time(end),
@@ -70,11 +70,11 @@ impl Weather {
         }
     }
 
-    fn links(self) -> LinkPlan {
+    fn links(self, latency_ms: u64) -> LinkPlan {
         let calm = LinkPlan {
-            latency_ms_min: 5,
-            latency_ms_max: 60,
-            jitter_ms: 5,
+            latency_ms_min: latency_ms.div_ceil(12),
+            latency_ms_max: latency_ms,
+            jitter_ms: latency_ms.div_ceil(12),
             loss_one_in: 0,
             duplication_one_in: 0,
             bytes_per_ms: 10_000,
@@ -120,6 +120,7 @@ pub(super) fn quicken(genesis: &mut Genesis) {
     genesis.rounds.heartbeat_ms = 1_000;
 }
 
-const STEP_MS: u32 = 100;
+/// A step of the fastest islands.
+pub(super) const STEP_MS: u32 = 100;
 /// The longest grace window where nothing else is asked for.
 pub(super) const GRACE_MS_MAX: u64 = 3_000;
