@@ -1,6 +1,6 @@
 //! The run that a demonstration trains: the defaults, fitted to a few minutes on one machine.
 
-use atoll_protocol::genesis::{Genesis, InnerOptimiser, Model};
+use atoll_protocol::genesis::{Genesis, InnerOptimiser, Model, Outer};
 
 use super::options::{GENERATED, Options};
 
@@ -21,16 +21,18 @@ pub(super) fn swarm(options: &Options, tokens: u64) -> Genesis {
     genesis.rounds.alive_ms = 8000;
     genesis.rounds.steps = steps(&genesis, options.islands, tokens);
     genesis.rounds.steps_min = (genesis.rounds.steps / 8).max(1);
+    (genesis.inner.optimiser, genesis.schedule.peak) = INNER;
+    genesis.outer = OUTER;
     fit(&mut genesis, tokens);
     genesis
 }
 
-/// Steps between captures: those of any run, or fewer where a machine is slow or the time short,
-/// so that there are rounds to be seen.
+/// Steps between captures: fewer where a machine is slow or the time short, so that there are
+/// rounds to be seen.
 fn steps(genesis: &Genesis, islands: usize, tokens: u64) -> u32 {
     let of_one = tokens / tokens_in_step(genesis) / islands.max(1) as u64;
     let steps = u32::try_from(of_one / ROUNDS).unwrap_or(u32::MAX);
-    steps.clamp(STEPS_MIN.min(genesis.rounds.steps), genesis.rounds.steps)
+    steps.clamp(STEPS_MIN, STEPS_MAX)
 }
 
 /// Tokens in one step of one island.
@@ -40,14 +42,17 @@ pub(super) fn tokens_in_step(genesis: &Genesis) -> u64 {
 
 /// Lets the learning rate reach its floor at the end.
 fn fit(genesis: &mut Genesis, tokens: u64) {
-    (genesis.inner.optimiser, genesis.schedule.peak) = INNER;
     genesis.schedule.total_tokens = tokens.clamp(1, i64::MAX.unsigned_abs());
     genesis.schedule.warmup_tokens = genesis.schedule.total_tokens / WARMUP_PART;
 }
 
-/// The inner optimiser and its highest learning rate, for the swarm and for one island alone: those
-/// of `atoll train`.
-const INNER: (InnerOptimiser, f32) = (InnerOptimiser::AdamW, 3e-3);
+/// The inner optimiser and its highest learning rate, for the swarm and for one island alone: what
+/// learns most in a few minutes, see docs/decisions/0007-how-well-it-learns.md.
+const INNER: (InnerOptimiser, f32) = (InnerOptimiser::muon(), 1e-2);
+/// The outer optimiser that suits it and so short a span between captures.
+const OUTER: Outer = Outer { learning_rate: 1.0, momentum: 0.0 };
+/// Steps between captures: on one machine bytes cost little.
+const STEPS_MAX: u32 = 12;
 /// Rounds of each fragment that somebody who watches should see.
 const ROUNDS: u64 = 12;
 /// Fewer steps than this are hardly worth a payload.
@@ -75,7 +80,7 @@ mod tests {
         assert_eq!((swarm.init_seed, tokens_in_step(&swarm)), (7, 8 * 128));
         let rate = swarm.schedule.learning_rate(4_000_000);
         assert!((rate - INNER.1 / 10.0).abs() < 1e-9, "{rate:?}");
-        assert_eq!(swarm.rounds.steps, 24);
+        assert_eq!(swarm.rounds.steps, STEPS_MAX);
         let short = super::swarm(&options, 400_000);
         short.validate().unwrap();
         assert_eq!((short.rounds.steps, short.rounds.steps_min), (8, 1));

@@ -309,7 +309,10 @@ fn record(stage: &mut Stage, at: f64, island: usize, news: News) {
 }
 
 /// How every node is started. Everything stays on this machine, on ports that are free.
-const FLAGS: [&str; 10] = [
+const FLAGS: [&str; 12] = [
+    // Graphics cards have no Muon.
+    "--device",
+    "cpu",
     "--http",
     bootstrap::HTTP,
     "--mdns",
