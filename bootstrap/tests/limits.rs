@@ -108,7 +108,8 @@ async fn connections_are_limited_in_all_and_from_one_address() {
             _ => None,
         })
         .await;
-        host.counts(&["atoll_bootstrap_refused_total 1"]).await;
+        let connections = format!("atoll_bootstrap_connections {welcome}");
+        host.counts(&["atoll_bootstrap_refused_total 1", &connections]).await;
         host.stop().await;
     }
 }

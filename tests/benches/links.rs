@@ -11,7 +11,7 @@
 mod lab;
 
 use std::thread::sleep;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use atoll_protocol::genesis::Genesis;
 use lab::{Bootstrap, Host, Lab, Node, Status, Swarm};
@@ -100,7 +100,6 @@ fn join(lab: &Lab, ticket: &str) {
     let host = thin(lab, "e");
     let mut node = Node::new(&host, &OPTIONS);
     let began = Instant::now();
-    let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
     node.join(ticket);
     node.wait_until("caught up", LONG, Status::is_caught_up);
     let took = began.elapsed().as_secs_f64();
@@ -109,7 +108,7 @@ fn join(lab: &Lab, ticket: &str) {
     let snapshot = genesis.fragment_map().elements() as f64 * 8.0;
     let bound = 1.3 * snapshot * 8.0 / 20e6 + 3.0;
     println!("| seconds from start to caught up, four donors | {took:.1} | {bound:.1} |");
-    println!("\nits way there, begun at {:.3} of the minute:", clock % 60.0);
+    println!("\nits way there:");
     let told = ["started", "notice", "diverged", "installed", "standing"];
     for event in node.events() {
         if event["event"].as_str().is_some_and(|kind| told.contains(&kind)) {

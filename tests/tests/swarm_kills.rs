@@ -33,18 +33,30 @@ fn fifty_kills_lose_nothing() {
     swarm.wait_for_rounds(2, LONG);
     let statuses = swarm.quiesce_and_agree(LONG);
 
-    let witness = Witness::of(&nodes[0]);
+    // On a slow machine two may have begun, each for itself; who follows has not seen all.
+    let steady = nodes[..2].iter().find(|node| !node.events().iter().any(is_installed)).unwrap();
+    let witness = Witness::of(steady);
     for node in &nodes {
+        let started: Vec<u64> = node
+            .events()
+            .iter()
+            .filter(|event| event["event"] == "started")
+            .filter_map(|event| event["incarnation"].as_u64())
+            .collect();
+        assert!(
+            started.is_sorted_by(|one, next| one < next),
+            "a life was lived twice: {started:?}"
+        );
         assert_eq!(node.inspect("evidence").unwrap(), Value::Array(Vec::new()), "{}", node.name());
     }
     for status in &statuses[2..] {
         // On a slow machine a short life may be over before it has begun to count.
         let lives = status.number("/incarnation");
-        assert!((2..=KILLS / 2 + 1).contains(&lives), "{lives} lives");
+        assert!((KILLS / 4..=KILLS / 2 + 1).contains(&lives), "{lives} lives");
         assert!(status.fates().iter().all(Fates::add_up), "{status}");
         let given = witness.compare(status);
         eprintln!("{} kills, {given} contributions merged", KILLS / 2);
-        assert!(given > 0, "these lives were too short to contribute");
+        assert!(given > 10, "only {given}: these lives were too short to contribute");
     }
 }
 
@@ -64,6 +76,11 @@ fn kill_again_and_again(victims: &mut [Node]) {
         }
         deaths.into_iter().for_each(|(_, victim)| victim.start());
     }
+}
+
+/// Whether a node took a history of others.
+fn is_installed(event: &Value) -> bool {
+    event["event"] == "installed"
 }
 
 /// What a node that was never killed has admitted: by author and round, the contribution's id and

@@ -35,6 +35,14 @@ fn a_cap_on_uploads_holds_at_the_device() {
     capped
         .wait_until("more to send than may be", LONG, |it| it.number(&content("up")) > wanted / 2);
 
+    // A machine that is busy trains more slowly, and then there may be less to send for a while.
+    let shares: Vec<f64> = (0..WINDOWS).map(|_| share_of_cap(&capped)).collect();
+    assert!(shares.iter().all(|share| *share <= 1.1), "more than is allowed was sent: {shares:?}");
+    assert!(shares.iter().any(|share| *share >= 0.7), "what is allowed was not used: {shares:?}");
+}
+
+/// What goes over the device in a while, as a share of what is allowed.
+fn share_of_cap(capped: &Node) -> f64 {
     let before = capped.status().unwrap();
     let ((received, sent), began) = (capped.host().bytes(), Instant::now());
     std::thread::sleep(WINDOW);
@@ -53,9 +61,7 @@ fn a_cap_on_uploads_holds_at_the_device() {
         count("/bytes/control/up"),
         count("/bytes/control/down"),
     );
-    assert!(share <= 1.1, "{share:.3} of what is allowed was sent");
-    // A machine that is busy trains more slowly, and then there is less to send.
-    assert!(share >= 0.4, "only {share:.3} of what is allowed was used");
+    share
 }
 
 /// The lab's run with a model whose payloads are more than the cap lets through.
@@ -67,7 +73,7 @@ fn genesis() -> String {
         // Few rounds, or what nodes say about those that are late would be more than the cap.
         ("steps = 8", "steps = 32"),
         ("heartbeat_ms = 500", "heartbeat_ms = 4000"),
-        ("alive_ms = 4000", "alive_ms = 32000"),
+        ("alive_ms = 8000", "alive_ms = 32000"),
     ];
     larger.into_iter().fold(GENESIS.to_owned(), |genesis, (from, to)| {
         assert!(genesis.contains(from), "{from}");
@@ -79,6 +85,7 @@ const CAP: &str = "1mbit";
 const CAP_BYTES: u64 = 125_000;
 /// How long it takes at the cap to send what is waited for.
 const WARM_UP: Duration = Duration::from_secs(10);
-const WINDOW: Duration = Duration::from_secs(25);
+const WINDOW: Duration = Duration::from_secs(12);
+const WINDOWS: usize = 3;
 /// What must happen happens within this time even on a machine that is busy.
 const LONG: Duration = Duration::from_secs(120);

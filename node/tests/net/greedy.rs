@@ -37,7 +37,10 @@ pub(crate) async fn start(secret: u8, whom: &str, content: ContentId, count: usi
     request[1..33].copy_from_slice(&content.0);
     request[37] = 16;
     let mut streams = Vec::new();
-    while streams.len() < count {
+    for _ in 0..100 * count {
+        if streams.len() == count {
+            break;
+        }
         let mut stream = control.open_stream(peer, name.clone()).await.unwrap();
         // Whoever knocks while another is let in is turned away, and knocks again.
         if stream.write_all(&request).await.is_ok() && stream.flush().await.is_ok() {

@@ -177,10 +177,13 @@ pub(crate) async fn row() -> (Net, Net, Net) {
             }
         }
     };
-    tokio::select! {
-        () = saying => {}
-        () = hearing => {}
-    }
+    let heard = async {
+        tokio::select! {
+            () = saying => {}
+            () = hearing => {}
+        }
+    };
+    timeout(PATIENCE, heard).await.expect("it passes on");
     left.handle.publish(READY.to_vec());
     loop {
         let (_, message, receipt) = middle.message().await;
