@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use atoll_node::island::cpu::Llama;
 use atoll_node::island::cpu::optimiser::Optimiser;
-use atoll_node::island::cpu::optimiser::settings::Settings;
 use atoll_node::island::layout::Layout;
+use atoll_node::island::settings::Settings;
 use atoll_node::island::shape::Shape;
 use atoll_protocol::genesis::{Genesis, Model};
 

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use atoll_node::island::cpu::Llama;
 use atoll_node::island::cpu::decoder::Decoder;
 use atoll_node::island::cpu::optimiser::Optimiser;
-use atoll_node::island::cpu::optimiser::settings::Settings;
-use atoll_node::island::device::{AdamW, Batch, Device, DeviceModel};
+use atoll_node::island::device::{Batch, Device, DeviceModel};
 use atoll_node::island::hugging_face::{ExportTokenizer, export, import};
 use atoll_node::island::layout::Layout;
+use atoll_node::island::settings::Settings;
 use atoll_node::island::shape::Shape;
-use atoll_protocol::genesis::{Genesis, Model};
+use atoll_protocol::genesis::{Genesis, Inner, InnerOptimiser, Model};
 use clap::Parser;
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
@@ -69,7 +69,7 @@ impl Producer for DeviceModel {
     }
 
     fn step(&mut self, batch: Batch<'_>, rate: f32) -> Result<f32, Box<dyn Error>> {
-        Ok(Self::step(self, &[batch], &AdamW::default(), rate)?.loss)
+        Ok(Self::step(self, &[batch], &settings(), rate)?.loss)
     }
 }
 
@@ -89,12 +89,10 @@ impl Kernels {
         sequence: usize,
         parameters: Vec<f32>,
     ) -> Result<Self, Box<dyn Error>> {
-        // PyTorch's optimiser does not warm up by itself.
-        let settings = Settings { warm_up: 1, ..Settings::default() };
         Ok(Self {
             llama: Llama::new(shape, layout, sequence, 2)?,
             decoder: Decoder::new(shape, layout)?,
-            optimiser: Optimiser::new(layout, settings),
+            optimiser: Optimiser::new(layout, settings()),
             parameters,
             sequence,
         })
@@ -255,17 +253,23 @@ fn write_curve(
     let steps = batches.iter().zip(&rates);
     let losses =
         steps.map(|(&batch, &rate)| model.step(batch, rate)).collect::<Result<Vec<_>, _>>()?;
-    let AdamW { beta1, beta2, epsilon, weight_decay, clip } = AdamW::default();
+    let Settings { first_decay, second_decay, epsilon, weight_decay, clip, .. } = settings();
     let curve = json!({
         "learning_rates": rates,
-        "beta1": beta1,
-        "beta2": beta2,
+        "beta1": first_decay,
+        "beta2": second_decay,
         "epsilon": epsilon,
         "weight_decay": weight_decay,
         "clip": clip,
         "loss": losses,
     });
     Ok(fs::write(path, format!("{curve:#}\n"))?)
+}
+
+/// AdamW's, for both sides: PyTorch's does not warm up by itself.
+fn settings() -> Settings {
+    let inner = Inner { optimiser: InnerOptimiser::AdamW, ..Inner::default() };
+    Settings { warm_up: 1, ..Settings::of(&inner) }
 }
 
 /// A short linear warm-up to the full rate, as a run has one.

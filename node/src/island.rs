@@ -15,6 +15,7 @@ pub mod hugging_face;
 pub mod layout;
 pub mod learner;
 pub mod sampler;
+pub mod settings;
 pub mod shape;
 
 use std::path::Path;
@@ -95,17 +96,6 @@ pub enum IslandError {
     /// The device failed or has not enough memory.
     #[error("{0}")]
     Device(String),
-    /// The device does not have the optimiser that the genesis names.
-    #[error(
-        "the run trains with {optimiser}, which {device} does not have\n\
-         hint: train with --device cpu, or make a run whose genesis says inner.optimiser = \"adamw\""
-    )]
-    Optimiser {
-        /// Which one.
-        optimiser: &'static str,
-        /// Which device.
-        device: String,
-    },
     /// The CPU cannot train this model.
     #[error(transparent)]
     Cpu(#[from] cpu::error::CpuError),

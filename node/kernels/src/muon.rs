@@ -44,8 +44,7 @@ impl Muon {
         let (direction, rest) = scratch.split_at_mut(parameters.len());
         self.look_ahead(momentum, gradients, direction);
         orthogonalise(direction, rows, columns, rest);
-        // The root of the longer side gives elements the size that AdamW's have, about 0.2.
-        let size = self.learning_rate * 0.2 * (rows.max(columns) as f32).sqrt();
+        let size = self.learning_rate * scale(rows, columns);
         let keep = 1.0 - self.learning_rate * self.weight_decay;
         vectorised(
             #[inline(always)]
@@ -82,6 +81,12 @@ impl Muon {
             },
         );
     }
+}
+
+/// What an orthogonal matrix is multiplied by: the root of the longer side gives its elements the
+/// size that those of AdamW's steps have, about 0.2.
+pub fn scale(rows: usize, columns: usize) -> f32 {
+    0.2 * (rows.max(columns) as f32).sqrt()
 }
 
 /// Brings the singular values of a matrix close to one, in place, by five Newton-Schulz rounds.
@@ -124,8 +129,9 @@ pub fn orthogonalise(matrix: &mut [f32], rows: usize, columns: usize, scratch: &
 }
 
 /// The quintic of Jordan et al.: steep at zero, so that five rounds are enough.
-const MIX: (f32, f32, f32) = (3.4445, -4.7750, 2.0315);
-const ROUNDS: usize = 5;
+pub const MIX: (f32, f32, f32) = (3.4445, -4.7750, 2.0315);
+/// How often it is applied.
+pub const ROUNDS: usize = 5;
 
 #[cfg(test)]
 mod tests {

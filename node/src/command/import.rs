@@ -44,7 +44,7 @@ pub(crate) fn run(options: &ImportOptions) -> Result<(), Failure> {
     };
     let dataset =
         island::dataset(&folder, &genesis, used, &settings.data, settings.field.as_deref())?;
-    let mut learner = island::to_read(&genesis, &settings, &island_options, &dataset, parameters)?;
+    let mut learner = island::with(parameters, &genesis, &settings, &island_options, &dataset)?;
     // Last: an island's folder without a checkpoint would begin with other parameters.
     folder.save(&mut learner)?;
     folder.create(&genesis, &settings, tokenizer.as_ref())?;

@@ -67,19 +67,18 @@ pub(super) fn fresh(
     options: &IslandOptions,
     dataset: &Arc<Dataset>,
 ) -> Result<Learner, Failure> {
-    let parameters = Layout::new(genesis).initial(genesis);
-    Ok(Learner::new(genesis, &ALONE, dataset, &choices(settings, options)?, parameters)?)
+    with(Layout::new(genesis).initial(genesis), genesis, settings, options, dataset)
 }
 
-/// An island with these parameters that takes no step here.
-pub(super) fn to_read(
+/// An island with these parameters.
+pub(super) fn with(
+    parameters: Vec<f32>,
     genesis: &Genesis,
     settings: &Settings,
     options: &IslandOptions,
     dataset: &Arc<Dataset>,
-    parameters: Vec<f32>,
 ) -> Result<Learner, Failure> {
-    Ok(Learner::to_read(genesis, &ALONE, dataset, &choices(settings, options)?, parameters)?)
+    Ok(Learner::new(genesis, &ALONE, dataset, &choices(settings, options)?, parameters)?)
 }
 
 fn choices(settings: &Settings, options: &IslandOptions) -> Result<Choices, Failure> {

@@ -71,7 +71,7 @@ impl Trained {
         let data = data.unwrap_or(&settings.data);
         let dataset = island::dataset(&folder, &genesis, tokenizer, data, field)?;
         let parameters = Layout::new(&genesis).initial(&genesis);
-        let mut learner = island::to_read(&genesis, &settings, options, &dataset, parameters)?;
+        let mut learner = island::with(parameters, &genesis, &settings, options, &dataset)?;
         let checkpoint = folder.checkpoint().ok_or_else(|| {
             Failure::new(format!("{}: the island has no checkpoint yet", options.dir.display()))
                 .hint("train it first: `atoll train`")
@@ -94,7 +94,7 @@ impl Trained {
         let settings = Settings { data: data.to_owned(), field: None, accumulate: 1 };
         let dataset = island::dataset(&folder, genesis, tokenizer, data, field)?;
         let (parameters, versions) = outer_state(run)?;
-        let learner = island::to_read(genesis, &settings, options, &dataset, parameters)?;
+        let learner = island::with(parameters, genesis, &settings, options, &dataset)?;
         Ok(Self { folder, learner, versions: Some(versions) })
     }
 }

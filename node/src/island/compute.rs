@@ -1,6 +1,5 @@
 //! What computes: our own kernels on a plain CPU, or candle on a device.
 
-use atoll_protocol::genesis::InnerOptimiser;
 use atoll_protocol::id::FragmentId;
 
 use super::IslandError;
@@ -8,9 +7,9 @@ use super::cpu::Llama;
 use super::cpu::decoder::Decoder;
 use super::cpu::optimiser::Optimiser;
 use super::cpu::optimiser::moments::Moments;
-use super::cpu::optimiser::settings::Settings;
-use super::device::{AdamW, Batch, Device, DeviceError, DeviceModel};
+use super::device::{Batch, Device, DeviceError, DeviceModel};
 use super::layout::Layout;
+use super::settings::Settings;
 use super::shape::Shape;
 
 /// The model, its optimiser, and where both live.
@@ -73,14 +72,6 @@ impl Compute {
         }
         let model = DeviceModel::new(shape, layout.clone(), device, &parameters)?;
         Ok(Self::Device(Box::new(OnDevice { model, settings, sequence, copy: Vec::new() })))
-    }
-
-    /// Refuses an optimiser that the device does not have, before a step would.
-    pub(super) fn check_optimiser(&self) -> Result<(), IslandError> {
-        match self {
-            Self::Cpu(_) => Ok(()),
-            Self::Device(device) => device.adamw().map(|_| ()),
-        }
     }
 
     /// One step on all of `batches` together; nothing changes if loss or gradient is no number.
@@ -222,31 +213,15 @@ impl OnDevice {
         learning_rate: f32,
         step: u64,
     ) -> Result<Outcome, IslandError> {
-        let adamw = self.adamw()?;
         let batches: Vec<Batch<'_>> = batches
             .iter()
             .map(|tokens| Batch::new(tokens, self.sequence))
             .collect::<Result<_, _>>()?;
-        match self.model.step(&batches, &adamw, learning_rate) {
+        match self.model.step(&batches, &self.settings, learning_rate) {
             Ok(done) => Ok(Outcome { loss: done.loss, gradient_norm: done.gradient_norm }),
             Err(DeviceError::Diverged { loss, .. }) => Err(IslandError::Diverged { step, loss }),
             Err(error) => Err(error.into()),
         }
-    }
-
-    fn adamw(&self) -> Result<AdamW, IslandError> {
-        let settings = &self.settings;
-        if settings.optimiser != InnerOptimiser::AdamW {
-            let (optimiser, device) = (settings.optimiser.name(), self.model.device().to_string());
-            return Err(IslandError::Optimiser { optimiser, device });
-        }
-        Ok(AdamW {
-            beta1: f64::from(settings.first_decay),
-            beta2: f64::from(settings.second_decay),
-            epsilon: f64::from(settings.epsilon),
-            weight_decay: f64::from(settings.weight_decay),
-            clip: f64::from(settings.clip),
-        })
     }
 
     fn fetch(&mut self, fragment: FragmentId) -> Result<&[f32], IslandError> {
@@ -284,32 +259,41 @@ fn range(layout: &Layout, fragment: FragmentId) -> Result<std::ops::Range<usize>
 
 #[cfg(test)]
 mod tests {
-    use atoll_protocol::genesis::{Genesis, Inner, Model};
+    use atoll_protocol::genesis::{Genesis, Inner, InnerOptimiser, Model};
 
     use super::*;
 
-    /// A device as a card would be one; candle's CPU is the only one that is always there.
-    fn device(optimiser: InnerOptimiser) -> Compute {
+    /// Our own kernels, and a device as a card would be one: candle's CPU is always there.
+    fn both(optimiser: InnerOptimiser) -> [Compute; 2] {
         let genesis = Genesis::new("device", Model::preset("nano").unwrap());
         let (shape, layout) = (Shape::of(&genesis.model).unwrap(), Layout::new(&genesis));
         let parameters = layout.initial(&genesis);
-        let model = DeviceModel::new(shape, layout, &Device::cpu(), &parameters).unwrap();
         let settings = Settings::of(&Inner { optimiser, ..Inner::default() });
-        Compute::Device(Box::new(OnDevice { model, settings, sequence: 4, copy: Vec::new() }))
+        let model = DeviceModel::new(shape, layout.clone(), &Device::cpu(), &parameters).unwrap();
+        let device = OnDevice { model, settings, sequence: 4, copy: Vec::new() };
+        let cpu = Compute::new(&Device::cpu(), shape, &layout, 4, 1, settings, parameters);
+        [cpu.unwrap(), Compute::Device(Box::new(device))]
     }
 
     #[test]
-    fn a_device_refuses_an_optimiser_that_it_does_not_have() {
-        assert!(device(InnerOptimiser::AdamW).check_optimiser().is_ok());
-        let mut muon = device(InnerOptimiser::muon());
-        for refused in [
-            muon.check_optimiser().unwrap_err(),
-            muon.step(&[vec![1; 5]], 1e-3, 0).map(|_| ()).unwrap_err(),
-        ] {
-            assert!(matches!(refused, IslandError::Optimiser { optimiser: "muon", .. }));
-            assert!(refused.to_string().contains("\nhint: train with --device cpu"), "{refused}");
+    fn a_device_steps_as_our_kernels_do() {
+        let batch: Vec<u32> = (0..40).map(|index| index * 37 % 256).collect();
+        for optimiser in [InnerOptimiser::AdamW, InnerOptimiser::muon()] {
+            let mut both = both(optimiser);
+            let begin = both[0].state().unwrap().parameters;
+            for step in 0..12 {
+                let losses = both
+                    .each_mut()
+                    .map(|it| it.step(std::slice::from_ref(&batch), 5e-3, step).unwrap().loss);
+                assert!((losses[0] - losses[1]).abs() < 1e-3, "{optimiser:?}: {losses:?}");
+            }
+            let [ours, theirs] = both.each_ref().map(|it| it.state().unwrap().parameters);
+            let apart = |one: &[f32], other: &[f32]| {
+                let pairs = one.iter().zip(other);
+                pairs.map(|(one, other)| f64::from(one - other).powi(2)).sum::<f64>().sqrt()
+            };
+            let (moved, differs) = (apart(&ours, &begin), apart(&ours, &theirs));
+            assert!(differs < moved / 100.0, "{optimiser:?}: {differs} of {moved}");
         }
-        // Who only reads needs no optimiser.
-        assert!(muon.loss(&[1; 5]).unwrap().is_finite());
     }
 }

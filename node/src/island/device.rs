@@ -4,7 +4,6 @@
 //! operations, so one description serves every device; a plain CPU has a faster path of its own
 //! and uses this one to be checked against.
 
-mod adamw;
 mod batch;
 mod choice;
 mod decoder;
@@ -13,8 +12,8 @@ pub mod gguf;
 mod memory;
 mod model;
 mod operations;
+mod optimiser;
 
-pub use adamw::AdamW;
 pub use batch::Batch;
 pub use choice::DeviceChoice;
 pub use error::DeviceError;

@@ -8,10 +8,10 @@ use atoll_protocol::id::{FragmentId, NodeId, RunId};
 
 use super::checkpoint::{self, Position};
 use super::compute::Compute;
-use super::cpu::optimiser::settings::Settings;
 use super::data::{Dataset, Feed, HeldOut};
 use super::device::{Device, MemoryNeed};
 use super::layout::Layout;
+use super::settings::Settings;
 use super::shape::Shape;
 use super::{Island, IslandError, Step};
 
@@ -42,20 +42,6 @@ pub struct Learner {
 impl Learner {
     /// An island with these parameters, in the order of the genesis' layout, and empty moments.
     pub fn new(
-        genesis: &Genesis,
-        island: &NodeId,
-        dataset: &Arc<Dataset>,
-        choices: &Choices,
-        parameters: Vec<f32>,
-    ) -> Result<Self, IslandError> {
-        let learner = Self::to_read(genesis, island, dataset, choices, parameters)?;
-        learner.compute.check_optimiser()?;
-        Ok(learner)
-    }
-
-    /// [`Learner::new`] for whoever takes no step: also on a device that does not have the run's
-    /// optimiser.
-    pub fn to_read(
         genesis: &Genesis,
         island: &NodeId,
         dataset: &Arc<Dataset>,

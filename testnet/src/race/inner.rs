@@ -6,8 +6,8 @@
 use std::ops::Range;
 
 use atoll_kernels::adamw::{AdamW, square_norm};
-use atoll_node::island::cpu::optimiser::settings::Settings;
 use atoll_node::island::layout::Layout;
+use atoll_node::island::settings::Settings;
 use atoll_protocol::genesis::TensorKind;
 
 /// AdamW and its moments.

@@ -21,7 +21,7 @@ pub(super) fn swarm(options: &Options, tokens: u64) -> Genesis {
     genesis.rounds.alive_ms = 8000;
     genesis.rounds.steps = steps(&genesis, options.islands, tokens);
     genesis.rounds.steps_min = (genesis.rounds.steps / 8).max(1);
-    (genesis.inner.optimiser, genesis.schedule.peak) = INNER;
+    (genesis.inner.optimiser, genesis.schedule.peak) = inner(&genesis);
     genesis.outer = OUTER;
     fit(&mut genesis, tokens);
     genesis
@@ -47,8 +47,24 @@ fn fit(genesis: &mut Genesis, tokens: u64) {
 }
 
 /// The inner optimiser and its highest learning rate, for the swarm and for one island alone: what
-/// learns most in a few minutes, see docs/decisions/0007-how-well-it-learns.md.
-const INNER: (InnerOptimiser, f32) = (InnerOptimiser::muon(), 1e-2);
+/// learns most in a few minutes, see docs/decisions/0007-how-well-it-learns.md. Muon's products grow
+/// with the width, whatever the batch; where they would take longer than the step itself, AdamW
+/// learns more in the same time.
+fn inner(genesis: &Genesis) -> (InnerOptimiser, f32) {
+    match genesis.model {
+        Model::Llama { width, .. }
+            if MUON_PRODUCTS * u64::from(width) <= tokens_in_step(genesis) =>
+        {
+            (InnerOptimiser::muon(), MUON_PEAK)
+        }
+        _ => (InnerOptimiser::AdamW, ADAMW_PEAK),
+    }
+}
+
+const MUON_PEAK: f32 = 1e-2;
+const ADAMW_PEAK: f32 = 3e-3;
+/// For a square matrix Muon multiplies about as much as five tokens for each row would.
+const MUON_PRODUCTS: u64 = 5;
 /// The outer optimiser that suits it and so short a span between captures.
 const OUTER: Outer = Outer { learning_rate: 1.0, momentum: 0.0 };
 /// Steps between captures: on one machine bytes cost little.
@@ -79,7 +95,9 @@ mod tests {
         swarm.validate().unwrap();
         assert_eq!((swarm.init_seed, tokens_in_step(&swarm)), (7, 8 * 128));
         let rate = swarm.schedule.learning_rate(4_000_000);
-        assert!((rate - INNER.1 / 10.0).abs() < 1e-9, "{rate:?}");
+        assert!((rate - MUON_PEAK / 10.0).abs() < 1e-9, "{rate:?}");
+        let wide = Genesis::new("wide", Model::preset("micro").unwrap());
+        assert_eq!(inner(&wide), (InnerOptimiser::AdamW, ADAMW_PEAK));
         assert_eq!(swarm.rounds.steps, STEPS_MAX);
         let short = super::swarm(&options, 400_000);
         short.validate().unwrap();

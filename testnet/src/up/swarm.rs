@@ -309,10 +309,7 @@ fn record(stage: &mut Stage, at: f64, island: usize, news: News) {
 }
 
 /// How every node is started. Everything stays on this machine, on ports that are free.
-const FLAGS: [&str; 12] = [
-    // Graphics cards have no Muon.
-    "--device",
-    "cpu",
+const FLAGS: [&str; 10] = [
     "--http",
     bootstrap::HTTP,
     "--mdns",

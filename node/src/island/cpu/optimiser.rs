@@ -2,19 +2,18 @@
 
 mod job;
 pub mod moments;
-pub mod settings;
 
 use atoll_kernels::adamw::{AdamW, square_norm};
 use atoll_kernels::muon::Muon;
-use atoll_protocol::genesis::{InnerOptimiser, TensorKind};
+use atoll_protocol::genesis::TensorKind;
 use thiserror::Error;
 
 use self::job::{Job, Rule};
 use self::moments::Moments;
-use self::settings::Settings;
 use super::gradients::Gradients;
 use super::threads::Threads;
 use crate::island::layout::{Layout, Place};
+use crate::island::settings::Settings;
 
 /// The inner optimiser and its moments.
 #[derive(Debug)]
@@ -159,11 +158,7 @@ struct Tensor {
 
 impl Tensor {
     fn new(index: usize, place: &Place, settings: &Settings) -> Self {
-        let matrix = place.kind == TensorKind::Matrix && place.shape.len() == 2;
-        let muon = match settings.optimiser {
-            InnerOptimiser::Muon { momentum } if matrix => Some(momentum),
-            InnerOptimiser::Muon { .. } | InnerOptimiser::AdamW => None,
-        };
+        let muon = settings.muon_momentum(place);
         let rows = place.shape.first().copied().unwrap_or(1);
         let (len, columns) = (place.range.len(), place.range.len() / rows.max(1));
         Self {
@@ -184,9 +179,7 @@ impl Tensor {
     }
 
     fn rule(&self, settings: &Settings, steps: u64, learning_rate: f32, scale: f32) -> Rule {
-        // Moments of a few steps say little yet: what is built on them is damped.
-        let warm = (steps as f32 / settings.warm_up.max(1) as f32).min(1.0);
-        let learning_rate = learning_rate * warm;
+        let learning_rate = learning_rate * settings.warmth(steps);
         let weight_decay = if self.decays { settings.weight_decay } else { 0.0 };
         if let Some(decay) = self.muon {
             let step = Muon { learning_rate, decay, weight_decay, gradient_scale: scale };

@@ -2,8 +2,8 @@
 
 use super::decoder::Decoder;
 use super::optimiser::Optimiser;
-use super::optimiser::settings::Settings;
 use super::*;
+use crate::island::settings::Settings;
 use atoll_protocol::genesis::{Genesis, InnerOptimiser, Model as GenesisModel};
 
 fn small(tied: bool) -> (Shape, Layout, Vec<f32>) {

@@ -6,12 +6,13 @@ use atoll_protocol::id::FragmentId;
 use candle_core::{Result as Candle, Tensor, Var};
 
 use super::Device;
-use super::adamw::{AdamW, Coefficients, Moments};
 use super::batch::Batch;
 use super::decoder::Decoder;
 use super::error::DeviceError;
 use super::memory::MemoryNeed;
+use super::optimiser::{Coefficients, Moments};
 use crate::island::layout::{Layout, Place};
+use crate::island::settings::Settings;
 use crate::island::shape::Shape;
 
 /// The model on a device, with its optimiser.
@@ -86,7 +87,7 @@ impl DeviceModel {
     pub fn step(
         &mut self,
         batches: &[Batch<'_>],
-        settings: &AdamW,
+        settings: &Settings,
         learning_rate: f32,
     ) -> Result<DeviceStep, DeviceError> {
         let (loss, gradients) = self.gradients(batches)?;
@@ -95,12 +96,13 @@ impl DeviceModel {
         if !loss.is_finite() || !norm.is_finite() {
             return Err(DeviceError::Diverged { loss, gradient_norm: narrow(norm) });
         }
-        let rate = f64::from(learning_rate);
-        let coefficients = Coefficients::new(*settings, rate, self.steps + 1, norm);
-        let parameters = self.parameters.iter().zip(&mut self.moments).zip(gradients);
+        let coefficients = Coefficients::new(*settings, learning_rate, self.steps + 1, norm);
+        let tensors = self.parameters.iter().zip(&mut self.moments);
+        let tensors = tensors.zip(self.layout.tensors()).zip(gradients);
         let mut outcome = Ok(());
-        for ((parameter, moments), gradient) in parameters {
-            outcome = outcome.and_then(|()| moments.step(parameter, &gradient, &coefficients));
+        for (((parameter, moments), place), gradient) in tensors {
+            outcome =
+                outcome.and_then(|()| moments.step(parameter, place, &gradient, &coefficients));
         }
         outcome.map_err(|error| self.explain(&error, batches))?;
         self.steps += 1;

@@ -54,17 +54,23 @@ impl Swarm<'_> {
     /// [`Swarm::quiesce_and_agree`], after which the islands go on.
     pub(crate) fn agree(&self, timeout: Duration) -> Vec<Status> {
         let statuses = self.quiesce_and_agree(timeout);
-        for node in &self.0 {
-            node.resume();
-        }
+        self.resume();
         statuses
+    }
+
+    /// Lets no island step any more.
+    pub(crate) fn quiesce(&self) {
+        self.0.iter().for_each(|node| node.quiesce());
+    }
+
+    /// Lets all islands step again.
+    pub(crate) fn resume(&self) {
+        self.0.iter().for_each(|node| node.resume());
     }
 
     /// Lets no island step any more, and waits until every node has the same outer state for good.
     pub(crate) fn quiesce_and_agree(&self, timeout: Duration) -> Vec<Status> {
-        for node in &self.0 {
-            node.quiesce();
-        }
+        self.quiesce();
         let mut settled = 0;
         let mut last = Vec::new();
         self.wait_until_all("equal digests that stay", timeout, |statuses| {

@@ -1,4 +1,4 @@
-use atoll_protocol::genesis::{Genesis, Model};
+use atoll_protocol::genesis::{Genesis, Inner, InnerOptimiser, Model};
 
 use super::*;
 
@@ -128,7 +128,7 @@ fn steps_lower_the_loss_and_repeat_bit_for_bit() {
             TOKENS.chunks(split).map(|rows| Batch::new(rows, 4).unwrap()).collect();
         let mut losses = Vec::new();
         for _ in 0..20 {
-            losses.push(model.step(&batches, &AdamW::default(), 0.01).unwrap().loss);
+            losses.push(model.step(&batches, &Settings::default(), 0.01).unwrap().loss);
         }
         (losses, all(&model))
     };
@@ -147,7 +147,7 @@ fn moments_and_parameters_are_all_that_a_restart_needs() {
     let (mut whole, _) = model(true);
     let train = |model: &mut DeviceModel| {
         for _ in 0..3 {
-            model.step(&[batch], &AdamW::default(), 0.01).unwrap();
+            model.step(&[batch], &Settings::default(), 0.01).unwrap();
         }
     };
     train(&mut whole);
@@ -163,7 +163,8 @@ fn moments_and_parameters_are_all_that_a_restart_needs() {
 #[test]
 fn clipping_bounds_the_first_moment() {
     let (mut model, _) = model(true);
-    let settings = AdamW { clip: 1e-3, ..AdamW::default() };
+    let inner = Inner { optimiser: InnerOptimiser::AdamW, ..Inner::default() };
+    let settings = Settings { clip: 1e-3, ..Settings::of(&inner) };
     let step = model.step(&[Batch::new(&TOKENS, 4).unwrap()], &settings, 0.01).unwrap();
     assert!(step.gradient_norm > 0.1);
     let [first, _] = model.moments().unwrap();
@@ -174,7 +175,7 @@ fn clipping_bounds_the_first_moment() {
 #[test]
 fn bad_input_changes_nothing() {
     let (mut model, parameters) = model(true);
-    let settings = AdamW::default();
+    let settings = Settings::default();
     let outside = [1, 2, 11];
     let long = [0; 9];
     let error = model.step(&[Batch::new(&outside, 2).unwrap()], &settings, 0.1).unwrap_err();

@@ -1,6 +1,8 @@
 //! The numbers of the inner optimiser.
 
-use atoll_protocol::genesis::{Inner, InnerOptimiser};
+use atoll_protocol::genesis::{Inner, InnerOptimiser, TensorKind};
+
+use super::layout::Place;
 
 /// The numbers of the inner optimiser: those that the genesis says, and those that are the same in
 /// every run.
@@ -35,6 +37,21 @@ impl Settings {
             weight_decay: inner.weight_decay,
             clip: 1.0,
             warm_up: 10,
+        }
+    }
+
+    /// What the learning rate of a tensor is multiplied by at its step of this number, counted from
+    /// 1: moments of a few steps say little yet.
+    pub fn warmth(&self, step: u64) -> f32 {
+        (step as f32 / self.warm_up.max(1) as f32).min(1.0)
+    }
+
+    /// The decay of Muon's momentum, if Muon treats this tensor.
+    pub fn muon_momentum(&self, place: &Place) -> Option<f32> {
+        let matrix = place.kind == TensorKind::Matrix && place.shape.len() == 2;
+        match self.optimiser {
+            InnerOptimiser::Muon { momentum } if matrix => Some(momentum),
+            InnerOptimiser::Muon { .. } | InnerOptimiser::AdamW => None,
         }
     }
 }
