@@ -14,7 +14,7 @@ pub struct Scale {
     pub islands: u16,
     /// Steps of each island, were all of one speed.
     pub steps: u32,
-    /// The longest that a message takes, where a step takes [`STEP_MS`].
+    /// The longest that a message takes, in milliseconds; a step takes 100.
     pub latency_ms: u64,
     /// How many seeds.
     #[serde(skip)]

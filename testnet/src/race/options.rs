@@ -1,7 +1,7 @@
 //! What can be asked of `race`, and whether it makes sense.
 
 use atoll_protocol::codec::Codec;
-use atoll_protocol::genesis::{Genesis, PRESETS};
+use atoll_protocol::genesis::{Genesis, Outer, PRESETS};
 use clap::{Args, ValueEnum};
 
 use super::genesis;
@@ -34,6 +34,9 @@ pub struct Options {
     /// Steps between captures, for Atoll and for DiLoCo.
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub span: u32,
+    /// The outer optimiser of Atoll and of DiLoCo: learning rate and momentum.
+    #[arg(long, value_name = "RATE/MOMENTUM", default_value = "1.0/0.3", value_parser = outer)]
+    pub outer: Outer,
     /// Atoll's codec.
     #[arg(long, default_value = "low")]
     pub codec: String,
@@ -96,12 +99,14 @@ impl Options {
             let what = format!("--minutes {}", self.minutes);
             return Err(UpError::usage(what, "allowed are 0.1 to 600"));
         }
-        let Some(genesis) = genesis::of(&self.model, self.seed, self.span, &self.codec) else {
+        let run = genesis::of(&self.model, self.seed, self.span, &self.codec);
+        let Some(mut genesis) = run else {
             let what = format!("--model {} --codec {}", self.model, self.codec);
             let codecs = Codec::ALL.map(Codec::name).join(", ");
             let hint = format!("models are {}; codecs are {codecs}", PRESETS.join(", "));
             return Err(UpError::usage(what, hint));
         };
+        genesis.outer = self.outer;
         let refused = |error| UpError::usage(format!("no such run: {error}"), "ask for less");
         genesis.validate().map_err(refused)?;
         Ok(genesis)
@@ -136,6 +141,14 @@ impl Trouble {
             Self::Killed => "one killed",
             Self::Restarted => "one killed, back after 15 s",
         }
+    }
+}
+
+fn outer(text: &str) -> Result<Outer, String> {
+    let (rate, momentum) = text.split_once('/').unwrap_or((text, "0"));
+    match (rate.parse(), momentum.parse()) {
+        (Ok(learning_rate), Ok(momentum)) => Ok(Outer { learning_rate, momentum }),
+        _ => Err("these are no two numbers\nhint: such as --outer 0.7/0.6".into()),
     }
 }
 
@@ -188,6 +201,7 @@ mod tests {
             ["--minutes", "0"],
             ["--model", "huge"],
             ["--codec", "int3"],
+            ["--outer", "1.0/1.0"],
         ] {
             let error = options(&words).check().unwrap_err().to_string();
             assert!(error.contains("\nhint: "), "{error}");

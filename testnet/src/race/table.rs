@@ -117,8 +117,13 @@ pub(super) fn print(out: &mut dyn Write, options: &Options, rows: &[Row]) -> io:
     }
     writeln!(
         out,
-        "\nA step takes {} ms or more: the real step, then sleep. {} islands, H {}, codec {}.",
-        options.step_ms, options.islands, options.span, options.codec
+        "\nA step takes {} ms or more: the real step, then sleep. {} islands, H {}, outer {}/{}, codec {}.",
+        options.step_ms,
+        options.islands,
+        options.span,
+        options.outer.learning_rate,
+        options.outer.momentum,
+        options.codec
     )?;
     bounds(out, rows)
 }
