@@ -32,10 +32,10 @@ pub struct Options {
     #[arg(long, default_value = "micro")]
     pub model: String,
     /// Steps between captures, for Atoll and for DiLoCo.
-    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub span: u32,
     /// The outer optimiser of Atoll and of DiLoCo: learning rate and momentum.
-    #[arg(long, value_name = "RATE/MOMENTUM", default_value = "1.0/0.3", value_parser = outer)]
+    #[arg(long, value_name = "RATE/MOMENTUM", default_value = "0.7/0.8", value_parser = outer)]
     pub outer: Outer,
     /// Atoll's codec.
     #[arg(long, default_value = "low")]
