@@ -14,8 +14,7 @@ pub(super) fn of(model: &str, seed: u64, span: u32, codec: &str) -> Option<Genes
     // The only one that rivals have.
     genesis.inner.optimiser = InnerOptimiser::AdamW;
     genesis.schedule.peak = PEAK;
-    // The rate follows merged tokens, of which there are none before a first round: a warm-up
-    // would make a short race one about warm-ups. The inner optimiser has one of its own.
+    // A warm-up would make a short race one about warm-ups. The inner optimiser has one of its own.
     genesis.schedule.warmup_tokens = 0;
     genesis.schedule.shape = ScheduleShape::Constant;
     genesis.rounds.steps = span;
