@@ -50,6 +50,8 @@ use swarm::Swarm;
 pub use error::UpError;
 pub use options::Options;
 
+pub(crate) use genesis::{MUON_PEAK, OUTER, STEPS_MAX};
+
 /// Runs a swarm as the options say, and gives the exit code. Nothing is left running.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<u8, UpError> {
     let interrupt = Interrupt::listen();

@@ -69,7 +69,8 @@ pub(super) fn take_part(
             island,
             effort,
             nice: config.nice,
-            evaluate_every: Duration::from_secs_f64(options.evaluate_every.clamp(0.5, 86_400.0)),
+            evaluate_every: evaluate_every(options.evaluate_every),
+            begin_with: options.begin_with,
             observer: observer.clone(),
             requests,
         };
@@ -267,6 +268,11 @@ pub(super) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::new(format!("no threads for the network: {error}")))
+}
+
+/// None, if it is never to be measured.
+fn evaluate_every(seconds: f64) -> Option<Duration> {
+    (seconds > 0.0).then(|| Duration::from_secs_f64(seconds.clamp(0.5, 86_400.0)))
 }
 
 fn signals(error: std::io::Error) -> Failure {

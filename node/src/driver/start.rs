@@ -39,8 +39,10 @@ pub struct Plan {
     pub effort: Effort,
     /// How readily it leaves the processor to others, from 0 to 19.
     pub nice: i32,
-    /// The shortest time between two measurements of the held-out loss.
-    pub evaluate_every: Duration,
+    /// The shortest time between two measurements of the held-out loss, if it is measured.
+    pub evaluate_every: Option<Duration>,
+    /// Peers that must be connected before it trains.
+    pub begin_with: usize,
     /// Who watches.
     pub observer: Observer,
     /// What somebody on this machine wants of it.
@@ -74,8 +76,8 @@ impl Driver {
     /// Starts a node's tasks on the current runtime; [`Driver::run`] is the loop. Whatever is
     /// sent to what is returned beside it makes the node leave.
     pub fn start(plan: Plan) -> Result<(Self, mpsc::Sender<()>), StartError> {
-        let Plan { key, store, net, island, effort, nice, evaluate_every, observer, requests } =
-            plan;
+        let Plan { key, store, net, island, effort, nice, .. } = plan;
+        let Plan { evaluate_every, begin_with, observer, requests, .. } = plan;
         let genesis = Arc::new(store.genesis().clone());
         let clock = Clock::start();
         let revival = Revival { key: &key, genesis: &genesis, observer: &observer };
@@ -88,7 +90,7 @@ impl Driver {
         let (told_in, told) = mpsc::channel(TOLD_MAX);
         let (done, done_out) = mpsc::channel(DONE_MAX);
         let (leave_in, leave) = mpsc::channel(1);
-        let mut training = Training::new(evaluate_every);
+        let mut training = Training::new(evaluate_every, &engine.node());
         let errands = match island {
             None => None,
             Some(mut island) => {
@@ -128,6 +130,7 @@ impl Driver {
             health: Health::new(),
             clearing: Clearing::new(kept),
             quiet: false,
+            begin_with,
             clock_told: false,
             leaving: None,
             ending: None,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use atoll_protocol::engine::{FragmentStatus, PeerView};
 use atoll_protocol::frontier::Standing;
-use atoll_protocol::id::FragmentId;
+use atoll_protocol::id::{FragmentId, NodeId};
 use serde_json::{Value, json};
 
 use super::{Driver, network};
@@ -23,9 +23,12 @@ pub struct Training {
     tokens: u64,
     steps: u64,
     step_ms: u32,
-    evaluate_every: Duration,
+    evaluate_every: Option<Duration>,
     evaluation_due: Instant,
     evaluating: bool,
+    /// Which part of the first wait between measurements passes: nodes of a swarm that began
+    /// together take turns, so that one of them measures all the time.
+    turn: f64,
     /// Wall time that the island was to step in, up to `since`.
     wall: Duration,
     since: Option<Instant>,
@@ -34,7 +37,7 @@ pub struct Training {
 }
 
 impl Training {
-    pub(super) fn new(evaluate_every: Duration) -> Self {
+    pub(super) fn new(evaluate_every: Option<Duration>, node: &NodeId) -> Self {
         Self {
             resumed: false,
             loss: None,
@@ -46,6 +49,7 @@ impl Training {
             evaluate_every,
             evaluation_due: Instant::now(),
             evaluating: false,
+            turn: f64::from(node.0[0]) / 256.0,
             wall: Duration::ZERO,
             since: None,
             marks: VecDeque::new(),
@@ -56,7 +60,7 @@ impl Training {
     pub(super) fn begins(&mut self, resumed: bool) {
         self.resumed = resumed;
         if resumed {
-            self.evaluation_due = Instant::now() + self.evaluate_every;
+            self.evaluation_due = Instant::now() + self.evaluate_every.unwrap_or_default();
         }
     }
 
@@ -70,14 +74,19 @@ impl Training {
     }
 
     pub(super) fn evaluated(&mut self, loss: f64, took: Duration) {
+        // Measuring stops the island, so it may take one part in two hundred at most.
+        let wait = took * EVALUATION_PART;
+        let wait = if self.held_out.is_none() { wait.mul_f64(self.turn) } else { wait };
+        self.evaluation_due = Instant::now() + wait.max(self.evaluate_every.unwrap_or_default());
         self.held_out = Some(loss);
         self.evaluating = false;
-        // Measuring stops the island, so it may take one part in two hundred at most.
-        self.evaluation_due = Instant::now() + self.evaluate_every.max(took * 200);
     }
 
     pub(super) fn evaluation_is_due(&self) -> bool {
-        !self.evaluating && self.steps > 0 && Instant::now() >= self.evaluation_due
+        self.evaluate_every.is_some()
+            && !self.evaluating
+            && self.steps > 0
+            && Instant::now() >= self.evaluation_due
     }
 
     pub(super) fn evaluating(&mut self) {
@@ -307,7 +316,33 @@ fn standing(standing: Standing) -> &'static str {
 
 /// How much of a new loss enters the smoothed one.
 const SMOOTHING: f32 = 0.05;
+/// Of the time, what measuring the held-out loss may take.
+const EVALUATION_PART: u32 = 200;
 /// What "lately" means for the speed.
 const SPEED_OVER: Duration = Duration::from_secs(10);
 /// How often the peer cache is looked at.
 const KEEP_PEERS_EVERY: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_that_began_together_measure_in_turn() {
+        let took = Duration::from_secs(1);
+        let waits = |first_byte: u8| {
+            let mut id = [0; 32];
+            id[0] = first_byte;
+            let mut training = Training::new(Some(Duration::from_secs(3)), &NodeId(id));
+            let mut wait = || {
+                training.evaluated(2.0, took);
+                (training.evaluation_due - Instant::now()).as_secs_f64().round()
+            };
+            [wait(), wait()]
+        };
+        assert_eq!([0, 64, 128].map(waits), [[3.0, 200.0], [50.0, 200.0], [100.0, 200.0]]);
+        let mut never = Training::new(None, &NodeId([0; 32]));
+        never.stepped(1, 1, 1, 2.0);
+        assert!(!never.evaluation_is_due());
+    }
+}

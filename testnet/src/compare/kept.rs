@@ -96,7 +96,7 @@ impl Kept {
 
 /// Counts up when old runs no longer say what new ones would: the kernels, the data, the weather,
 /// what the learning rate follows.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 #[cfg(test)]
 mod tests {
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(kept.find(&scale, &renamed, 1), Some(learnt));
         assert_eq!(kept.find(&scale, &variant, 2), None);
         for other in [
-            Variant { optimiser: InnerOptimiser::muon(), ..variant.clone() },
+            Variant { optimiser: InnerOptimiser::AdamW, ..variant.clone() },
             Variant { quorum_percent: 75, ..variant.clone() },
             Variant { peak: 1.0, ..variant.clone() },
         ] {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::own;
-use super::scale::Scale;
+use super::scale::{LATENCY_MS, Scale};
 use super::section::{self, Section};
 use super::variant::Variant;
 
@@ -15,15 +15,15 @@ pub struct Options {
     /// Take a smaller model, fewer tokens and one seed: about ten minutes on two cores.
     #[arg(long)]
     pub quick: bool,
-    /// Compare only these.
+    /// Compare these; default: the ways to train together, and their inner rates.
     #[arg(long, value_delimiter = ',', value_enum)]
     pub only: Vec<Section>,
-    /// Add a variant of your own, such as `atoll,peak=4e-3,span=8,outer=0.7/0.5,muon`; nothing
+    /// Add a variant of your own, such as `atoll,peak=4e-3,span=8,outer=0.7/0.5,adamw`; nothing
     /// else is run unless --only asks for it.
     #[arg(long, value_name = "WAY,VALUES", value_parser = own::read)]
     pub variant: Vec<Variant>,
     /// Inner learning rates that every way is tried with.
-    #[arg(long, value_delimiter = ',', default_value = "1e-3,2e-3,4e-3,8e-3", value_parser = rate)]
+    #[arg(long, value_delimiter = ',', default_value = "5e-3,1e-2,2e-2", value_parser = rate)]
     pub rates: Vec<f32>,
     /// How many seeds; default 3, or 1 with --quick.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
@@ -31,12 +31,12 @@ pub struct Options {
     /// How many islands.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(2..=64))]
     pub islands: u16,
-    /// Steps of each island, were all of one speed; default 1536, or 768 with --quick.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(24..))]
-    pub steps: Option<u32>,
+    /// Steps of each island, were all of one speed.
+    #[arg(long, default_value_t = 768, value_parser = clap::value_parser!(u32).range(24..))]
+    pub steps: u32,
     /// The longest that a message takes between islands of a swarm, in milliseconds. A step takes 100:
     /// what counts is how many steps go by.
-    #[arg(long, value_name = "MS", default_value_t = 60)]
+    #[arg(long, value_name = "MS", default_value_t = LATENCY_MS)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub latency: u64,
     /// Where finished runs are kept: what is there is not run again.
@@ -57,7 +57,7 @@ impl Options {
         Scale {
             seeds: self.seeds.unwrap_or(base.seeds),
             islands: self.islands,
-            steps: self.steps.unwrap_or(base.steps),
+            steps: self.steps,
             latency_ms: self.latency,
             ..base
         }
@@ -67,8 +67,7 @@ impl Options {
     pub(super) fn sections(&self) -> Vec<Section> {
         match self.only.as_slice() {
             [] if !self.variant.is_empty() => Vec::new(),
-            [] if self.quick => vec![Section::Ways, Section::Rates],
-            [] => Section::ALL.to_vec(),
+            [] => vec![Section::Ways, Section::Rates],
             only => only.to_vec(),
         }
     }

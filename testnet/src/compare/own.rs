@@ -1,4 +1,4 @@
-//! Variants that people name on the command line: `atoll,peak=4e-3,span=8,outer=1.0/0.3,muon`.
+//! Variants that people name on the command line: `atoll,peak=4e-3,span=8,outer=1.0/0.3,adamw`.
 
 use std::str::FromStr;
 
@@ -37,10 +37,11 @@ fn method(word: &str) -> Result<Method, String> {
         "atoll" => CALM,
         "atoll-spread" => Method::Swarm(Weather::Spread),
         "atoll-storm" => Method::Swarm(Weather::Storm),
+        "atoll-split" => Method::Swarm(Weather::Split),
         _ => {
             return Err(format!(
                 "there is no way {word:?}\nhint: begin with alone, parallel, central, pairwise, \
-                 atoll, atoll-spread or atoll-storm"
+                 atoll, atoll-spread, atoll-storm or atoll-split"
             ));
         }
     })
@@ -54,9 +55,11 @@ fn set(variant: &mut Variant, word: &str) -> Result<(), String> {
         "times" => variant.times = number(word, value)?,
         "quorum" => variant.quorum_percent = number(word, value)?,
         "grace" => variant.grace_ms_max = number(word, value)?,
+        "latency" => variant.latency_ms = Some(number(word, value)?),
         "codec" => variant.codec = named::<Codec>(word, value)?,
         "rule" => variant.rule = named::<MergeRule>(word, value)?,
         "muon" => variant.optimiser = InnerOptimiser::muon(),
+        "adamw" => variant.optimiser = InnerOptimiser::AdamW,
         "outer" => {
             let (rate, momentum) = value.split_once('/').unwrap_or((value, "0"));
             variant.outer_rate = number(word, rate)?;
@@ -65,7 +68,7 @@ fn set(variant: &mut Variant, word: &str) -> Result<(), String> {
         _ => {
             return Err(format!(
                 "{word:?} changes nothing\nhint: use peak=, span=, outer=RATE/MOMENTUM, codec=, \
-                 rule=, quorum=, grace=, times= or muon"
+                 rule=, quorum=, grace=, times=, latency=, muon or adamw"
             ));
         }
     }
@@ -88,11 +91,11 @@ mod tests {
 
     #[test]
     fn a_variant_is_read_as_it_is_meant() {
-        let line = "atoll-spread,peak=4e-3,span=8,outer=0.7/0.5,codec=low,rule=centered-clip,muon";
+        let line = "atoll-spread,peak=4e-3,span=8,outer=0.7/0.5,codec=low,rule=centered-clip,adamw,latency=60";
         let variant = read(line).unwrap();
         assert_eq!(variant.method, Method::Swarm(Weather::Spread));
         assert_eq!((variant.peak, variant.span), (4e-3, 8));
-        assert_eq!(variant.optimiser, InnerOptimiser::muon());
+        assert_eq!((variant.optimiser, variant.latency_ms), (InnerOptimiser::AdamW, Some(60)));
         assert_eq!((variant.outer_rate, variant.momentum), (0.7, 0.5));
         assert_eq!((variant.codec, variant.rule), (Codec::Low, MergeRule::CenteredClip));
         assert_eq!(read("parallel").unwrap().method, Method::EveryStep);

@@ -4,6 +4,7 @@ use atoll_protocol::genesis::{Genesis, Model};
 use serde::Serialize;
 
 use super::weather::STEP_MS;
+use crate::up::MUON_PEAK;
 
 /// How large a comparison is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -34,12 +35,12 @@ pub enum Size {
 impl Scale {
     /// What the recorded tables show.
     pub(super) fn full() -> Self {
-        Self { size: Size::Nano, islands: 4, steps: 1536, latency_ms: 60, seeds: 3 }
+        Self { size: Size::Nano, islands: 4, steps: 768, latency_ms: LATENCY_MS, seeds: 3 }
     }
 
     /// What one can wait for.
     pub(super) fn quick() -> Self {
-        Self { size: Size::Pico, islands: 4, steps: 768, latency_ms: 60, seeds: 1 }
+        Self { size: Size::Pico, islands: 4, steps: 768, latency_ms: LATENCY_MS, seeds: 1 }
     }
 
     /// The run that every variant starts from. Its schedule ends where the tokens do.
@@ -50,7 +51,7 @@ impl Scale {
         };
         genesis.init_seed = seed;
         genesis.data.batch = 8;
-        genesis.schedule.peak = PEAK;
+        genesis.schedule.peak = MUON_PEAK;
         genesis.schedule.total_tokens = self.tokens(&genesis);
         genesis.schedule.warmup_tokens = genesis.schedule.total_tokens / 20;
         genesis
@@ -92,5 +93,5 @@ fn pico() -> Model {
     }
 }
 
-/// The inner learning rate at its highest, for every way that is not asked for another.
-pub(super) const PEAK: f32 = 2e-3;
+/// The longest that a message takes where nothing else is asked for: machines of one city.
+pub(super) const LATENCY_MS: u64 = 10;

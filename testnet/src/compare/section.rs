@@ -15,8 +15,10 @@ pub enum Section {
     Ways,
     /// Inner learning rates, for each way its own.
     Rates,
-    /// Muon as the inner optimiser.
-    Muon,
+    /// AdamW as the inner optimiser.
+    Adamw,
+    /// How far islands are from each other.
+    Distance,
     /// Codecs.
     Codecs,
     /// Merge rules.
@@ -33,23 +35,13 @@ pub enum Section {
 }
 
 impl Section {
-    pub(super) const ALL: [Self; 8] = [
-        Self::Ways,
-        Self::Rates,
-        Self::Muon,
-        Self::Codecs,
-        Self::Rules,
-        Self::Outer,
-        Self::Quorum,
-        Self::Length,
-    ];
-
     /// What its table is called.
     pub(super) fn title(self) -> &'static str {
         match self {
             Self::Ways => "way",
             Self::Rates => "inner learning rate",
-            Self::Muon => "inner optimiser",
+            Self::Adamw => "AdamW",
+            Self::Distance => "a message takes up to",
             Self::Codecs => "codec",
             Self::Rules => "merge rule",
             Self::Outer => "steps and outer optimiser",
@@ -62,11 +54,11 @@ impl Section {
     /// What the reference of its table is called, if it has one.
     pub(super) fn reference(self) -> Option<&'static str> {
         match self {
-            Self::Ways => Some("central"),
+            Self::Ways | Self::Distance => Some("central"),
             Self::Codecs => Some("f32"),
             Self::Rules => Some("mean"),
             Self::Outer | Self::Quorum => Some("default"),
-            Self::Rates | Self::Muon | Self::Length | Self::Own => None,
+            Self::Rates | Self::Adamw | Self::Length | Self::Own => None,
         }
     }
 
@@ -74,7 +66,8 @@ impl Section {
         match self {
             Self::Ways => ways(),
             Self::Rates => rated(rates),
-            Self::Muon => muon(),
+            Self::Adamw => adamw(),
+            Self::Distance => distances(),
             Self::Codecs => codecs(),
             Self::Rules => rules(),
             Self::Outer => outer(),
@@ -104,7 +97,8 @@ fn ways() -> Vec<Variant> {
         new("pairwise gossip (NoLoCo)", Method::Pairwise),
         new("Atoll", CALM),
         new("Atoll, speeds 1 to 1/4", Method::Swarm(Weather::Spread)),
-        new("Atoll, storm", Method::Swarm(Weather::Storm)),
+        new("Atoll, speeds 1 to 1/4, storm", Method::Swarm(Weather::Storm)),
+        new("Atoll, split", Method::Swarm(Weather::Split)),
     ]
 }
 
@@ -117,17 +111,29 @@ fn rated(rates: &[f32]) -> Vec<Variant> {
     ways.into_iter().flat_map(|way| rates.iter().map(move |peak| variant(way, *peak))).collect()
 }
 
-fn muon() -> Vec<Variant> {
+fn adamw() -> Vec<Variant> {
     let ways = [("data-parallel", Method::EveryStep), ("Atoll", CALM)];
     ways.into_iter()
         .flat_map(|(way, method)| {
-            MUON_RATES.map(|peak| {
-                let name = format!("{way}, Muon, peak {peak}");
-                let optimiser = InnerOptimiser::muon();
-                Variant { peak, optimiser, ..Variant::new(Section::Muon, name, method) }
+            ADAMW_RATES.map(|peak| {
+                let name = format!("{way}, AdamW, peak {peak}");
+                let optimiser = InnerOptimiser::AdamW;
+                Variant { peak, optimiser, ..Variant::new(Section::Adamw, name, method) }
             })
         })
         .collect()
+}
+
+fn distances() -> Vec<Variant> {
+    let new = |name: String, method| Variant::new(Section::Distance, name, method);
+    let central = new("central DiLoCo, at once".into(), Method::Central);
+    let atoll = |latency_ms: u64| {
+        let name = format!("Atoll, {latency_ms} ms");
+        Variant { latency_ms: Some(latency_ms), ..new(name, CALM) }
+    };
+    let mut variants = vec![Variant { reference: true, ..central }];
+    variants.extend(LATENCIES_MS.map(atoll));
+    variants
 }
 
 fn codecs() -> Vec<Variant> {
@@ -193,8 +199,10 @@ fn lengths() -> Vec<Variant> {
 
 /// Atoll's islands at their best.
 pub(super) const CALM: Method = Method::Swarm(Weather::Calm);
-/// Muon's own rates; AdamW's, for embeddings and vectors, are the same numbers.
-const MUON_RATES: [f32; 3] = [2.5e-3, 5e-3, 1e-2];
+/// Rates of AdamW: higher ones diverge.
+const ADAMW_RATES: [f32; 3] = [1e-3, 2e-3, 4e-3];
+/// A room, a city, a country, a continent, an ocean.
+const LATENCIES_MS: [u64; 5] = [1, 10, 30, 60, 200];
 const SPANS: [u32; 4] = [8, 12, 24, 96];
 /// Outer learning rate and momentum.
 const OUTER: [(f32, f32); 5] = [(1.0, 0.0), (1.0, 0.3), (0.7, 0.5), (0.7, 0.7), (0.7, 0.9)];
@@ -207,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_section_that_names_a_reference_has_one() {
-        for section in Section::ALL {
+        for section in Section::value_variants() {
             let variants = section.variants(&[1e-3]);
             assert!(!variants.is_empty());
             let references = variants.iter().filter(|it| it.reference).count();
@@ -217,7 +225,7 @@ mod tests {
 
     #[test]
     fn every_variant_is_a_run_that_may_be() {
-        for variant in variants(&Section::ALL, &[1e-3], &[]) {
+        for variant in variants(Section::value_variants(), &[1e-3], &[]) {
             let genesis = variant.genesis(&Scale::quick(), 1);
             assert_eq!(genesis.validate().map_err(|it| it.to_string()), Ok(()), "{}", variant.name);
         }

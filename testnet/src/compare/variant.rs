@@ -4,9 +4,10 @@ use atoll_protocol::codec::Codec;
 use atoll_protocol::genesis::{Genesis, InnerOptimiser, MergeRule};
 use serde::Serialize;
 
-use super::scale::{PEAK, Scale};
+use super::scale::Scale;
 use super::section::Section;
 use super::weather::{self, Weather};
+use crate::up::{MUON_PEAK, OUTER, STEPS_MAX};
 
 /// One way to train with one set of values.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -42,6 +43,8 @@ pub struct Variant {
     pub grace_ms_max: u64,
     /// How many times the tokens of the scale.
     pub times: u32,
+    /// The longest that a message takes, if not as long as the scale says.
+    pub latency_ms: Option<u64>,
 }
 
 /// A way to train.
@@ -61,7 +64,7 @@ pub enum Method {
 }
 
 impl Variant {
-    /// Everything as in a run that does not say.
+    /// Everything as in a demonstration (`up`), and what that does not say as in any run.
     pub(super) fn new(section: Section, name: impl Into<String>, method: Method) -> Self {
         let genesis = Genesis::custom("defaults", Vec::new());
         Self {
@@ -69,16 +72,17 @@ impl Variant {
             section,
             reference: false,
             method,
-            peak: PEAK,
-            optimiser: genesis.inner.optimiser,
-            span: genesis.rounds.steps,
-            momentum: genesis.outer.momentum,
-            outer_rate: genesis.outer.learning_rate,
+            peak: MUON_PEAK,
+            optimiser: InnerOptimiser::muon(),
+            span: STEPS_MAX,
+            momentum: OUTER.momentum,
+            outer_rate: OUTER.learning_rate,
             codec: genesis.codec,
             rule: genesis.merge.rule,
             quorum_percent: genesis.rounds.quorum_percent,
             grace_ms_max: weather::GRACE_MS_MAX,
             times: 1,
+            latency_ms: None,
         }
     }
 
@@ -99,9 +103,10 @@ impl Variant {
         genesis
     }
 
-    /// The scale with this variant's length.
+    /// The scale with this variant's length and distances.
     pub(super) fn scale(&self, scale: &Scale) -> Scale {
-        Scale { steps: scale.steps * self.times, ..scale.clone() }
+        let latency_ms = self.latency_ms.unwrap_or(scale.latency_ms);
+        Scale { steps: scale.steps * self.times, latency_ms, ..scale.clone() }
     }
 
     /// Whether it trains as many tokens as the others do in the same time.

@@ -20,8 +20,10 @@ pub enum Weather {
     Calm,
     /// The slowest takes four times as long as the fastest.
     Spread,
-    /// The same, on bad links, with crashes and partitions.
+    /// The same, on bad links; islands crash all the time and come back.
     Storm,
+    /// Islands of one speed fall apart into two halves, twice, and then one is cut off.
+    Split,
 }
 
 impl Weather {
@@ -39,7 +41,11 @@ impl Weather {
         let all = f64::from(scale.islands) * f64::from(scale.steps) * self.slack();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
         let end = (all / each_ms) as u64;
-        let faults = if self == Self::Storm { storm(plans.len(), end) } else { Vec::new() };
+        let faults = match self {
+            Self::Calm | Self::Spread => Vec::new(),
+            Self::Storm => storm(plans.len(), end),
+            Self::Split => split(plans.len(), end),
+        };
         Setup {
             seed,
             task_seed: 0,
@@ -59,7 +65,10 @@ impl Weather {
     }
 
     fn island(self, key: usize) -> IslandPlan {
-        let slow = if self == Self::Calm { 1 } else { [1, 1, 2, 4][key % 4] };
+        let slow = match self {
+            Self::Calm | Self::Split => 1,
+            Self::Spread | Self::Storm => [1, 1, 2, 4][key % 4],
+        };
         IslandPlan {
             step_ms: STEP_MS * slow,
             jitter_percent: 5,
@@ -88,7 +97,7 @@ impl Weather {
     }
 }
 
-/// A crash every six seconds, a partition every fifteen, bad links throughout.
+/// A crash every six seconds, for three seconds, and bad links throughout.
 fn storm(islands: usize, end: u64) -> Vec<(Time, FaultEvent)> {
     let last = end * 8 / 10;
     let mut faults = vec![
@@ -101,14 +110,25 @@ fn storm(islands: usize, end: u64) -> Vec<(Time, FaultEvent)> {
         faults.push((Time(at), FaultEvent::Crash { node, in_write: torn, torn }));
         faults.push((Time(at + 3_000), FaultEvent::Restore(node)));
     }
-    for (name, at) in (0..).zip((12_000..last).step_by(15_000)) {
-        let kind = if name % 2 == 0 { PartitionKind::Symmetric } else { PartitionKind::Asymmetric };
-        let side: Vec<NodeIndex> = (0..islands / 2).collect();
-        faults.push((Time(at), FaultEvent::Partition { name, side, kind }));
-        faults.push((Time(at + 5_000), FaultEvent::Rejoin(name)));
-    }
     faults.sort_by_key(|(at, _)| *at);
     faults
+}
+
+/// Parted as `up --chaos split` parts: halves for a fifth of the time and for a tenth, then one
+/// island for an eighth.
+fn split(islands: usize, end: u64) -> Vec<(Time, FaultEvent)> {
+    [(15, 35, islands / 2), (50, 60, islands / 2), (70, 82, 1)]
+        .into_iter()
+        .zip(0..)
+        .flat_map(|((from, until, count), name)| {
+            let side: Vec<NodeIndex> = (0..count).collect();
+            let kind = PartitionKind::Symmetric;
+            [
+                (Time(end * from / 100), FaultEvent::Partition { name, side, kind }),
+                (Time(end * until / 100), FaultEvent::Rejoin(name)),
+            ]
+        })
+        .collect()
 }
 
 /// Times that suit steps of a tenth of a second.

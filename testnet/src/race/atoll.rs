@@ -22,10 +22,9 @@ pub(super) fn race(
     say: &mut dyn FnMut(String) -> Result<(), UpError>,
 ) -> Result<Vec<Point>, UpError> {
     let mut judge = Judge::new(genesis)?;
-    let before = track.bytes()?;
     let mut nodes = Nodes::start(track, options, trouble, number)?;
-    // From when the first island steps; that the others still have to join is part of the race.
-    let began = Instant::now();
+    // As with the rivals, nobody races before everybody is there.
+    let (began, before) = (Instant::now(), track.bytes()?);
     let (mut points, mut deeds) = (Vec::<Point>::new(), Deeds::new(trouble, kill_after));
     let budget = options.minutes * 60.0;
     while began.elapsed().as_secs_f64() < budget {
@@ -34,14 +33,14 @@ pub(super) fn race(
         let bytes = track.bytes()?.saturating_sub(before);
         let Some(folder) = nodes.folder() else { continue };
         if let Some(point) = judge.look(&folder, began.elapsed().as_secs_f64(), bytes) {
-            say(format!("  {:.0} s, version {}: {:.3}", point.seconds, point.version, point.loss))?;
+            say(format!("  {:.0} s, {} rounds: {:.3}", point.seconds, point.rounds, point.loss))?;
             if point.loss <= options.target() {
                 drop(nodes);
-                let missed = points.last().map_or(0, |it| it.version);
+                let missed = points.last().map_or(0, |it| it.rounds);
                 points.push(judge.first(options.target(), missed, point));
                 return Ok(points);
             }
-            judge.forget(point.version);
+            judge.forget(point.rounds);
             points.push(point);
         }
         thread::sleep(LOOK_EVERY);

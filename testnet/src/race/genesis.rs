@@ -13,7 +13,6 @@ pub(super) fn of(model: &str, seed: u64, span: u32, codec: &str) -> Option<Genes
     genesis.data.sequence = genesis.data.sequence.min(SEQUENCE);
     // The only one that rivals have.
     genesis.inner.optimiser = InnerOptimiser::AdamW;
-    genesis.schedule.peak = PEAK;
     // A warm-up would make a short race one about warm-ups. The inner optimiser has one of its own.
     genesis.schedule.warmup_tokens = 0;
     genesis.schedule.shape = ScheduleShape::Constant;
@@ -26,10 +25,8 @@ pub(super) fn of(model: &str, seed: u64, span: u32, codec: &str) -> Option<Genes
     Some(genesis)
 }
 
-/// Tokens in one step of one island.
+/// Tokens in one sequence.
 const SEQUENCE: u32 = 64;
-/// The inner learning rate, for everybody.
-const PEAK: f32 = 1e-3;
 const STEPS_MIN_PART: u32 = 8;
 const FORGET_MS: u64 = 15_000;
 
@@ -41,7 +38,8 @@ mod tests {
     fn the_run_may_be() {
         let genesis = of("micro", 3, 32, "low").unwrap();
         genesis.validate().unwrap();
-        assert_eq!(genesis.schedule.learning_rate(0), PEAK);
+        let schedule = genesis.schedule;
+        assert_eq!(schedule.learning_rate(0), schedule.learning_rate(1_000_000));
         assert_eq!((of("huge", 1, 32, "low"), of("micro", 1, 32, "x")), (None, None));
     }
 }

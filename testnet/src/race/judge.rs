@@ -13,6 +13,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use atoll_node::island::host::be_nice;
 use atoll_protocol::fragment::Fragment;
 use atoll_protocol::genesis::Genesis;
 use atoll_protocol::id::{FragmentId, Version};
@@ -27,8 +28,8 @@ use crate::up::UpError;
 /// One measured outer state.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Point {
-    /// The version that all fragments have at least.
-    pub(super) version: Version,
+    /// Rounds behind it, of all fragments together.
+    pub(super) rounds: Version,
     /// When the node had it, and what all had sent by then.
     pub(super) seconds: f64,
     pub(super) bytes: u64,
@@ -46,7 +47,7 @@ pub(super) struct Judge {
     /// Files of base states that were read.
     seen: BTreeSet<String>,
     bases: BTreeMap<FragmentId, Base>,
-    /// The newest version of all fragments that was put aside.
+    /// Rounds behind the newest model that was put aside.
     newest: Version,
     /// Models that were not measured yet, from the oldest.
     waiting: VecDeque<Whole>,
@@ -74,6 +75,8 @@ impl Judge {
         let (questions, asked) = sync_channel::<Whole>(1);
         let (answer, answers) = sync_channel(1);
         thread::spawn(move || {
+            // Nobody should step more slowly for it. Where it cannot be, it is not worth a word.
+            let _ = be_nice(NICE);
             for (point, states) in asked {
                 let loss = model.loss(&states.iter().collect::<Vec<_>>());
                 if answer.send(Point { loss, ..point }).is_err() {
@@ -115,11 +118,11 @@ impl Judge {
     /// in between. Those before `missed`, which did not, are left out.
     pub(super) fn first(&mut self, target: f64, missed: Version, reached: Point) -> Point {
         while let Some(whole) = self.waiting.pop_front() {
-            let version = whole.0.version;
-            if version >= reached.version {
+            let rounds = whole.0.rounds;
+            if rounds >= reached.rounds {
                 break;
             }
-            if version > missed {
+            if rounds > missed {
                 self.ask(Some(whole));
                 if let Ok(point) = self.answers.recv()
                     && point.loss <= target
@@ -131,9 +134,9 @@ impl Judge {
         reached
     }
 
-    /// Forgets models up to a version that missed the target.
+    /// Forgets models up to one that missed the target.
     pub(super) fn forget(&mut self, missed: Version) {
-        self.waiting.retain(|(point, _)| point.version > missed);
+        self.waiting.retain(|(point, _)| point.rounds > missed);
     }
 
     fn ask(&mut self, whole: Option<Whole>) {
@@ -190,19 +193,19 @@ impl Judge {
         Some(Base { state, reached })
     }
 
-    /// Keeps the model for later, once all fragments have a version more.
+    /// Keeps the model for later, once a fragment has a version more.
     fn put_aside(&mut self) {
-        let version = self.bases.values().map(|it| it.state.version()).min().unwrap_or(0);
-        if self.bases.len() < self.fragments.len() || version <= self.newest {
+        let rounds = self.bases.values().map(|it| it.state.version()).sum();
+        if self.bases.len() < self.fragments.len() || rounds <= self.newest {
             return;
         }
         let times = self.bases.values().map(|it| it.reached);
         let Some((seconds, bytes)) = times.max_by(|one, other| one.0.total_cmp(&other.0)) else {
             return;
         };
-        let point = Point { version, seconds, bytes, loss: f64::NAN };
+        let point = Point { rounds, seconds, bytes, loss: f64::NAN };
         let states = self.bases.values().map(|it| it.state.clone()).collect();
-        self.newest = version;
+        self.newest = rounds;
         self.waiting.push_back((point, states));
         if self.waiting.len() > WAITING_MAX {
             self.waiting.pop_front();
@@ -211,6 +214,7 @@ impl Judge {
 }
 
 /// A measurement takes about a second of one core.
-const MEASURE_EVERY: Duration = Duration::from_secs(8);
+const MEASURE_EVERY: Duration = Duration::from_secs(12);
+const NICE: i32 = 19;
 /// Models that wait to be measured.
 const WAITING_MAX: usize = 32;

@@ -19,7 +19,7 @@ pub struct Options {
     /// Who races.
     #[arg(long, value_delimiter = ',', value_enum, default_value = "atoll,parallel,diloco")]
     pub who: Vec<Racer>,
-    /// The held-out loss to reach; default 2.1, or 2.4 with --quick.
+    /// The held-out loss to reach; default 2.0, or 2.4 with --quick.
     #[arg(long)]
     pub target: Option<f64>,
     /// A step takes at least so long, whatever the machine could do.
@@ -35,8 +35,17 @@ pub struct Options {
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub span: u32,
     /// The outer optimiser of Atoll and of DiLoCo: learning rate and momentum.
-    #[arg(long, value_name = "RATE/MOMENTUM", default_value = "0.7/0.8", value_parser = outer)]
+    #[arg(long, value_name = "RATE/MOMENTUM", default_value = "1.0/0.7", value_parser = outer)]
     pub outer: Outer,
+    /// Sequences of 64 tokens in a step of one island.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub batch: u32,
+    /// The inner learning rate of Atoll and of DiLoCo.
+    #[arg(long, value_name = "RATE", default_value_t = 1e-3)]
+    pub peak: f32,
+    /// The learning rate of data-parallel.
+    #[arg(long, value_name = "RATE", default_value_t = 1e-3)]
+    pub parallel_peak: f32,
     /// Atoll's codec.
     #[arg(long, default_value = "low")]
     pub codec: String,
@@ -99,6 +108,11 @@ impl Options {
             let what = format!("--minutes {}", self.minutes);
             return Err(UpError::usage(what, "allowed are 0.1 to 600"));
         }
+        let rates = [self.peak, self.parallel_peak];
+        if !rates.iter().all(|it| it.is_finite() && *it > 0.0) {
+            let what = format!("--peak {} --parallel-peak {}", self.peak, self.parallel_peak);
+            return Err(UpError::usage(what, "a rate is a number above 0, such as 1e-3"));
+        }
         let run = genesis::of(&self.model, self.seed, self.span, &self.codec);
         let Some(mut genesis) = run else {
             let what = format!("--model {} --codec {}", self.model, self.codec);
@@ -107,6 +121,8 @@ impl Options {
             return Err(UpError::usage(what, hint));
         };
         genesis.outer = self.outer;
+        genesis.data.batch = self.batch;
+        genesis.schedule.peak = self.peak;
         let refused = |error| UpError::usage(format!("no such run: {error}"), "ask for less");
         genesis.validate().map_err(refused)?;
         Ok(genesis)
@@ -158,7 +174,7 @@ fn words(rates: &[f64]) -> String {
 
 const RATES: std::ops::RangeInclusive<f64> = 0.5..=10_000.0;
 const TARGETS: std::ops::RangeInclusive<f64> = 0.5..=5.5;
-const TARGET: f64 = 2.1;
+const TARGET: f64 = 2.0;
 const QUICK_TARGET: f64 = 2.4;
 /// The link on which things go wrong.
 const MIDDLE: f64 = 20.0;
@@ -202,6 +218,7 @@ mod tests {
             ["--model", "huge"],
             ["--codec", "int3"],
             ["--outer", "1.0/1.0"],
+            ["--parallel-peak", "NaN"],
         ] {
             let error = options(&words).check().unwrap_err().to_string();
             assert!(error.contains("\nhint: "), "{error}");

@@ -34,6 +34,9 @@ pub struct Member {
     /// How it trains.
     #[arg(long, value_enum)]
     pub kind: Kind,
+    /// Its learning rate, where it is not the run's.
+    #[arg(long)]
+    pub peak: Option<f32>,
     /// Its number, from 0.
     #[arg(long)]
     pub number: usize,
@@ -88,7 +91,8 @@ pub fn run(member: &Member, out: &mut dyn Write) -> Result<()> {
     let elements = Layout::new(&genesis).elements();
     let ring = Ring::join(member.number, member.members, elements, &listener, member.next)
         .context("no ring")?;
-    let lesson = Model::new(&genesis, genesis.run_id(), genesis.schedule.peak, 1)?;
+    let peak = member.peak.unwrap_or(genesis.schedule.peak);
+    let lesson = Model::new(&genesis, genesis.run_id(), peak, 1)?;
     let island = lesson.island(SEED, member.number as u64)?;
     let mut trainer: Box<dyn Trainer> = match member.kind {
         Kind::Parallel => Box::new(Parallel::new(&genesis, member.number, ring, island)?),
@@ -271,6 +275,7 @@ mod tests {
         let member = |number: usize| Member {
             genesis: file.clone(),
             kind,
+            peak: None,
             number,
             members,
             listen: ports[number],

@@ -116,6 +116,9 @@ fn start(
         command.args(["--kind", word, "--listen", &place(number), "--next", &place(number + 1)]);
         command.args(["--number", &number.to_string(), "--members", &count.to_string()]);
         command.args(["--steps", &u32::MAX.to_string()]);
+        if kind == Kind::Parallel {
+            command.args(["--peak", &options.parallel_peak.to_string()]);
+        }
         match pace {
             Pace::Free => command.args(["--evaluate-steps", &every.to_string()]),
             Pace::Timed => command.args(["--step-ms", &step_ms.to_string()]),
@@ -178,7 +181,7 @@ pub(super) const SLOW: u64 = 4;
 /// Rounds of DiLoCo that are measured, at least.
 const ROUNDS_MIN: u64 = 2;
 /// Steps of data-parallel between measurements of the held-out loss.
-const EVALUATE_STEPS: u64 = 16;
+const EVALUATE_STEPS: u64 = 8;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Longer than any exchange over a link that somebody would wait for.
 const PATIENCE: Duration = Duration::from_secs(600);

@@ -117,9 +117,13 @@ pub(super) fn print(out: &mut dyn Write, options: &Options, rows: &[Row]) -> io:
     }
     writeln!(
         out,
-        "\nA step takes {} ms or more: the real step, then sleep. {} islands, H {}, outer {}/{}, codec {}.",
+        "\nA step takes {} ms or more: the real step, then sleep. {} islands, {} x 64 tokens in a step, \
+         rate {:e} (data-parallel {:e}), H {}, outer {}/{}, codec {}.",
         options.step_ms,
         options.islands,
+        options.batch,
+        options.peak,
+        options.parallel_peak,
         options.span,
         options.outer.learning_rate,
         options.outer.momentum,
@@ -194,7 +198,7 @@ mod tests {
     }
 
     fn atoll(trouble: Trouble, seconds: f64) -> Row {
-        let point = Point { version: 3, seconds, bytes: 1000, loss: 2.0 };
+        let point = Point { rounds: 3, seconds, bytes: 1000, loss: 2.0 };
         Row::run(20.0, trouble, vec![point], 2.1)
     }
 

@@ -61,14 +61,15 @@ fn inner(genesis: &Genesis) -> (InnerOptimiser, f32) {
     }
 }
 
-const MUON_PEAK: f32 = 1e-2;
+/// The highest rate with Muon.
+pub(crate) const MUON_PEAK: f32 = 1e-2;
 const ADAMW_PEAK: f32 = 3e-3;
 /// For a square matrix Muon multiplies about as much as five tokens for each row would.
 const MUON_PRODUCTS: u64 = 5;
 /// The outer optimiser that suits it and so short a span between captures.
-const OUTER: Outer = Outer { learning_rate: 1.0, momentum: 0.0 };
+pub(crate) const OUTER: Outer = Outer { learning_rate: 1.0, momentum: 0.0 };
 /// Steps between captures: on one machine bytes cost little.
-const STEPS_MAX: u32 = 12;
+pub(crate) const STEPS_MAX: u32 = 12;
 /// Rounds of each fragment that somebody who watches should see.
 const ROUNDS: u64 = 12;
 /// Fewer steps than this are hardly worth a payload.

@@ -14,15 +14,15 @@ use super::cleaner::is_alive;
 pub(crate) fn binary(name: &str) -> PathBuf {
     static ATOLL: OnceLock<PathBuf> = OnceLock::new();
     static BOOTSTRAP: OnceLock<PathBuf> = OnceLock::new();
-    let (package, built) = match name {
-        "atoll" => ("atoll-node", &ATOLL),
-        "atoll-bootstrap" => ("atoll-bootstrap", &BOOTSTRAP),
+    let (package, sources, built) = match name {
+        "atoll" => ("atoll-node", NODE_SOURCES, &ATOLL),
+        "atoll-bootstrap" => ("atoll-bootstrap", BOOTSTRAP_SOURCES, &BOOTSTRAP),
         name => panic!("no program is called {name}"),
     };
-    built.get_or_init(|| build(package, name)).clone()
+    built.get_or_init(|| build(package, name, sources)).clone()
 }
 
-fn build(package: &str, program: &str) -> PathBuf {
+fn build(package: &str, program: &str, sources: &[&str]) -> PathBuf {
     let tests = env::current_exe().unwrap();
     // Test programs are in `<target>/<profile>/deps`.
     let built = tests.ancestors().nth(2).unwrap();
@@ -31,7 +31,7 @@ fn build(package: &str, program: &str) -> PathBuf {
         profile => profile,
     };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    if !is_fresh(&built.join(program), root) {
+    if !is_fresh(&built.join(program), root, sources) {
         run_cargo(package, program, profile, built.parent().unwrap(), root);
     }
     let links = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs");
@@ -45,10 +45,10 @@ fn build(package: &str, program: &str) -> PathBuf {
 
 /// `cargo test --workspace` has built it already, and to build it alone, with other features of
 /// what it depends on, would take minutes.
-fn is_fresh(program: &Path, root: &Path) -> bool {
+fn is_fresh(program: &Path, root: &Path, sources: &[&str]) -> bool {
     let modified = |path: &Path| fs::metadata(path).and_then(|about| about.modified()).ok();
     let Some(built) = modified(program) else { return false };
-    let mut folders: Vec<PathBuf> = SOURCES.iter().map(|name| root.join(name)).collect();
+    let mut folders: Vec<PathBuf> = sources.iter().map(|name| root.join(name)).collect();
     while let Some(path) = folders.pop() {
         if path.is_dir() {
             folders.extend(fs::read_dir(&path).unwrap().flatten().map(|entry| entry.path()));
@@ -85,5 +85,5 @@ fn remove_links_of_the_dead(links: &Path) {
 /// From nothing, on two cores.
 const BUILD_SECONDS_MAX: &str = "1800";
 /// What the programs are made of.
-const SOURCES: [&str; 5] =
-    ["node/src", "node/kernels/src", "protocol/src", "bootstrap/src", "Cargo.lock"];
+const NODE_SOURCES: &[&str] = &["node/src", "node/kernels/src", "protocol/src", "Cargo.lock"];
+const BOOTSTRAP_SOURCES: &[&str] = &["bootstrap/src", "protocol/src", "Cargo.lock"];
