@@ -15,7 +15,7 @@ pub(super) fn loss(world: &World) -> Option<f64> {
     let tokens = merged(world).min(TOKENS_MAX);
     let a_round =
         u64::from(islands) * u64::from(genesis.rounds.steps) * world.shared.lesson.batch();
-    // The later fragments of the control are a round behind the first one.
+    // Rounded up, and one more to read the curve between its points.
     let rounds = u32::try_from(tokens / a_round).ok()?.saturating_add(2);
     let plan = Plan { islands, rounds, seed: world.setup.seed, staggered: true };
     let control = central::central(world.shared.lesson.as_ref(), genesis, &plan).ok()?;
