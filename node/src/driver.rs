@@ -107,8 +107,6 @@ pub struct Driver {
     health: Health,
     clearing: Clearing,
     quiet: bool,
-    /// Peers that must be connected before the island steps; none once it has.
-    begin_with: usize,
     /// Whether people were told that the clock is off.
     clock_told: bool,
     leaving: Option<Instant>,

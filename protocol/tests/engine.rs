@@ -286,3 +286,19 @@ fn every_stable_contribution_has_a_receipt_of_all() {
         }
     }
 }
+
+#[test]
+fn who_was_merged_still_is_when_the_round_is_stable() {
+    let mut room = Room::new(genesis(), 3);
+    room.run(20_000);
+    room.idle = true;
+    room.run(20_000);
+    room.join(4);
+    room.run(20_000);
+    for (index, node) in room.nodes.iter().enumerate() {
+        let status = node.engine.status(FragmentId(0)).unwrap();
+        assert_eq!(status.base, status.version, "nothing but stable rounds is left");
+        assert!(status.version > 0);
+        assert_eq!(node.engine.merged_last(FragmentId(0)), index < 3, "node {index}");
+    }
+}

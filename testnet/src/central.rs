@@ -8,7 +8,7 @@ use anyhow::Result;
 use atoll_node::island::Island;
 use atoll_node::island::exchange::Exchange;
 use atoll_protocol::fragment::Fragment;
-use atoll_protocol::genesis::Genesis;
+use atoll_protocol::genesis::{Genesis, Rounds};
 use atoll_protocol::outer::{Member, OuterState, check, merge, step};
 use atoll_protocol::pool::Inline;
 use serde::{Deserialize, Serialize};
@@ -96,8 +96,7 @@ struct Centre<'l> {
     fragments: Vec<Fragment>,
     states: Vec<OuterState>,
     islands: Vec<Learning>,
-    /// Steps between captures of a fragment.
-    span: u32,
+    rounds: Rounds,
     /// Steps that every island has taken.
     steps: u32,
     tokens: u64,
@@ -127,9 +126,9 @@ impl<'l> Centre<'l> {
             let fresh_tokens = vec![0; states.len()];
             islands.push(Learning { island, exchange, fresh_tokens });
         }
-        let span = genesis.rounds.steps;
+        let rounds = genesis.rounds;
         let (steps, tokens, bytes, closed) = (0, 0, 0, 0);
-        Ok(Self { lesson, fragments, states, islands, span, steps, tokens, bytes, closed })
+        Ok(Self { lesson, fragments, states, islands, rounds, steps, tokens, bytes, closed })
     }
 
     /// One inner step of every island.
@@ -147,11 +146,12 @@ impl<'l> Centre<'l> {
     /// Whether every island has taken H steps since the last capture of a fragment; in a staggered
     /// plan the first round of the earlier fragments is shorter.
     fn is_due(&self, fragment: usize, plan: &Plan) -> bool {
-        let version = self.states[fragment].version();
-        let turn = u32::try_from(fragment).expect("fragments are counted in 16 bits");
-        let count = u32::try_from(self.fragments.len()).expect("fragments are counted in 16 bits");
-        let first = if plan.staggered { (turn + 1) * self.span / count } else { self.span };
-        version < plan.rounds && self.steps == first.max(1) + version * self.span
+        let (version, steps) = (self.states[fragment].version(), self.rounds.steps);
+        let first = match plan.staggered {
+            true => self.rounds.first_steps(self.fragments[fragment].id, self.fragments.len()),
+            false => steps,
+        };
+        version < plan.rounds && self.steps == first + version * steps
     }
 
     /// Closes the next round of a fragment: capture everywhere, merge, step, adopt everywhere.

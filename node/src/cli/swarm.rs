@@ -83,9 +83,6 @@ pub(crate) struct SwarmOptions {
     /// A step takes at least this long: for comparing swarms on one machine.
     #[arg(long, hide = true, conflicts_with = "effort")]
     pub(crate) step_ms: Option<u64>,
-    /// Do not train before so many peers are connected: for comparing swarms on one machine.
-    #[arg(long, hide = true, default_value_t = 0)]
-    pub(crate) begin_with: usize,
     /// Seconds between two measurements of the held-out loss, at least; 0 for none.
     #[arg(long, hide = true, default_value_t = 30.0)]
     pub(crate) evaluate_every: f64,

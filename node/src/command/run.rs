@@ -70,7 +70,6 @@ pub(super) fn take_part(
             effort,
             nice: config.nice,
             evaluate_every: evaluate_every(options.evaluate_every),
-            begin_with: options.begin_with,
             observer: observer.clone(),
             requests,
         };

@@ -238,10 +238,6 @@ impl Driver {
         })
     }
 
-    fn peers_connected(&self) -> usize {
-        self.engine.peer_views().iter().filter(|peer| peer.connected).count()
-    }
-
     /// Lets the island step once its node takes part, or at once if it trained before.
     pub(super) fn wake_island(&mut self) {
         if self.host().is_none_or(|host| host.pace().is_going()) {
@@ -249,11 +245,7 @@ impl Driver {
         }
         let ready = self.training.resumed || self.is_caught_up() && self.stands();
         let may = ready && !self.quiet && self.leaving.is_none() && self.ending.is_none();
-        if !may || self.begin_with > self.peers_connected() {
-            return;
-        }
-        self.begin_with = 0;
-        if let Some(host) = self.host() {
+        if may && let Some(host) = self.host() {
             host.pace().go();
             self.training.going();
         }

@@ -41,8 +41,6 @@ pub struct Plan {
     pub nice: i32,
     /// The shortest time between two measurements of the held-out loss, if it is measured.
     pub evaluate_every: Option<Duration>,
-    /// Peers that must be connected before it trains.
-    pub begin_with: usize,
     /// Who watches.
     pub observer: Observer,
     /// What somebody on this machine wants of it.
@@ -76,8 +74,8 @@ impl Driver {
     /// Starts a node's tasks on the current runtime; [`Driver::run`] is the loop. Whatever is
     /// sent to what is returned beside it makes the node leave.
     pub fn start(plan: Plan) -> Result<(Self, mpsc::Sender<()>), StartError> {
-        let Plan { key, store, net, island, effort, nice, .. } = plan;
-        let Plan { evaluate_every, begin_with, observer, requests, .. } = plan;
+        let Plan { key, store, net, island, effort, nice, evaluate_every, observer, requests } =
+            plan;
         let genesis = Arc::new(store.genesis().clone());
         let clock = Clock::start();
         let revival = Revival { key: &key, genesis: &genesis, observer: &observer };
@@ -130,7 +128,6 @@ impl Driver {
             health: Health::new(),
             clearing: Clearing::new(kept),
             quiet: false,
-            begin_with,
             clock_told: false,
             leaving: None,
             ending: None,

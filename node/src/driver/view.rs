@@ -178,11 +178,7 @@ impl Driver {
     fn gauges(&self, fragments: &[status::Fragment]) -> Gauges {
         let views = self.engine.peer_views();
         let alive = views.iter().filter(|peer| peer.alive).count();
-        let own = self.engine.node();
-        let merged = self.fragments().map(|fragment| {
-            let closed = self.engine.round_views(fragment).into_iter().rfind(|it| it.closed);
-            closed.is_some_and(|it| it.contributions.iter().any(|it| it.author == own))
-        });
+        let merged = self.fragments().map(|fragment| self.engine.merged_last(fragment));
         Gauges {
             alive: u32::try_from(alive).unwrap_or(u32::MAX),
             alive_window_s: self.genesis.rounds.alive_ms / 1000,
@@ -316,7 +312,7 @@ fn standing(standing: Standing) -> &'static str {
 
 /// How much of a new loss enters the smoothed one.
 const SMOOTHING: f32 = 0.05;
-/// Of the time, what measuring the held-out loss may take.
+/// Measuring the held-out loss takes at most one part in so many of the time.
 const EVALUATION_PART: u32 = 200;
 /// What "lately" means for the speed.
 const SPEED_OVER: Duration = Duration::from_secs(10);

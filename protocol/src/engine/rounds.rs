@@ -51,8 +51,9 @@ impl Engine {
             return;
         }
         let first = course.own.is_empty() && course.version == 0;
-        let span = if first { self.first_span(fragment) } else { rounds.steps };
-        let due = course.tokens.steps >= span;
+        let steps =
+            if first { rounds.first_steps(fragment, self.courses.len()) } else { rounds.steps };
+        let due = course.tokens.steps >= steps;
         let answers = self.is_open(RoundId { fragment, number: course.version + 1 })
             && course.tokens.steps >= rounds.steps_min
             && !self.planted(Bug::NeverAnswers);
@@ -65,15 +66,6 @@ impl Engine {
             }
             self.outbox.push(Output::Capture { fragment });
         }
-    }
-
-    /// Steps before the very first capture: fewer for earlier fragments, so that fragments travel
-    /// one after another and nobody waits longer than H for the first merge.
-    fn first_span(&self, fragment: FragmentId) -> u32 {
-        let rounds = self.config.genesis.rounds;
-        let count = u64::try_from(self.courses.len()).unwrap_or(u64::MAX).max(1);
-        let span = u64::from(rounds.steps) * (u64::from(fragment.0) + 1) / count;
-        u32::try_from(span).unwrap_or(rounds.steps).max(rounds.steps_min)
     }
 
     /// The island captured; the payload is checked like everybody's before we sign for it.

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::contribution::Header;
 use crate::engine::Engine;
+use crate::engine::course::Own;
 use crate::frontier::{FrontierEntry, Standing};
 use crate::id::{ContentId, FragmentId, NodeId, RoundId, Version};
 use crate::time::Span;
@@ -67,6 +68,16 @@ impl Engine {
                 RoundView { round, closed: number <= course.version, contributions }
             })
             .collect()
+    }
+
+    /// Whether the round of a fragment that this node closed last holds a contribution of its own.
+    pub fn merged_last(&self, fragment: FragmentId) -> bool {
+        let Some(course) = self.courses.get(fragment.index()) else { return false };
+        let version = course.version;
+        // Of what is stable only those own contributions are left that were merged.
+        let is_merged =
+            |own: &Own| version <= course.chain.base() || self.in_cut(fragment, version, &own.id);
+        course.own.get(&version).is_some_and(is_merged)
     }
 
     /// Authors that signed twice for one slot.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::id::FragmentId;
+
 /// When rounds open, close and are forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -53,6 +55,16 @@ pub struct Rounds {
     pub heartbeat_ms: u64,
 }
 
+impl Rounds {
+    /// Own steps before the very first capture of a fragment, one of so many: fewer for earlier
+    /// ones, so that fragments travel one after another and none waits longer than H.
+    pub fn first_steps(&self, fragment: FragmentId, fragments: usize) -> u32 {
+        let turn = u64::from(fragment.0) + 1;
+        let steps = u64::from(self.steps) * turn / fragments.max(1) as u64;
+        u32::try_from(steps).unwrap_or(self.steps).max(self.steps_min)
+    }
+}
+
 impl Default for Rounds {
     fn default() -> Self {
         Self {
@@ -67,5 +79,18 @@ impl Default for Rounds {
             forget_ms: 600_000,
             heartbeat_ms: 2000,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_captures_come_in_turn_and_none_after_h() {
+        let rounds = Rounds { steps: 24, steps_min: 3, ..Rounds::default() };
+        let first = |fragment, fragments| rounds.first_steps(FragmentId(fragment), fragments);
+        assert_eq!([0, 1, 2, 3].map(|it| first(it, 4)), [6, 12, 18, 24]);
+        assert_eq!((first(0, 1), first(0, 100), first(99, 100)), (24, 3, 24));
     }
 }

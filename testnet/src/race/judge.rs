@@ -75,7 +75,7 @@ impl Judge {
         let (questions, asked) = sync_channel::<Whole>(1);
         let (answer, answers) = sync_channel(1);
         thread::spawn(move || {
-            // Nobody should step more slowly for it. Where it cannot be, it is not worth a word.
+            // Where it cannot, steps take a little longer, which is not worth a word.
             let _ = be_nice(NICE);
             for (point, states) in asked {
                 let loss = model.loss(&states.iter().collect::<Vec<_>>());
@@ -215,6 +215,7 @@ impl Judge {
 
 /// A measurement takes about a second of one core.
 const MEASURE_EVERY: Duration = Duration::from_secs(12);
+/// It leaves the cores to those who race.
 const NICE: i32 = 19;
 /// Models that wait to be measured.
 const WAITING_MAX: usize = 32;

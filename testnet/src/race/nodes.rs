@@ -27,7 +27,7 @@ pub(super) struct Nodes<'t> {
 }
 
 impl<'t> Nodes<'t> {
-    /// Starts everything. Islands step once all are there, which is when this returns.
+    /// Starts everything; the clock of whoever calls runs meanwhile.
     pub(super) fn start(
         track: &'t Track,
         options: &Options,
@@ -53,7 +53,6 @@ impl<'t> Nodes<'t> {
         for island in 1..count {
             nodes.come(island)?;
         }
-        nodes.wait_for_all()?;
         Ok(nodes)
     }
 
@@ -66,9 +65,6 @@ impl<'t> Nodes<'t> {
             Some(_) => command.arg("run"),
             None => command.args(["join", &self.ticket]),
         };
-        if self.islands.get(island).is_none() {
-            command.args(["--begin-with", &(self.step_ms.len() - 1).to_string()]);
-        }
         let listen = format!("/ip4/{}/udp/0/quic-v1", self.track.address(island));
         command.arg("--home").arg(&home).args(["--listen", &listen]).args(FLAGS);
         command.args(["--step-ms", &self.step_ms[island].to_string()]);
@@ -110,33 +106,16 @@ impl<'t> Nodes<'t> {
 
     /// Who joins needs somebody to join.
     fn wait_for_first(&mut self) -> Result<(), UpError> {
-        let there = |home: &Path| run_folder(home).is_some_and(|it| it.join(DOOR).is_file());
-        self.wait_for(0, there)
-    }
-
-    /// The race begins with everybody there.
-    fn wait_for_all(&mut self) -> Result<(), UpError> {
-        (0..self.islands.len()).try_for_each(|island| self.wait_for(island, is_caught_up))
-    }
-
-    fn wait_for(&mut self, island: usize, ready: impl Fn(&Path) -> bool) -> Result<(), UpError> {
-        let home = self.home.join(format!("island-{island}"));
         let until = Instant::now() + WITHIN;
-        while !ready(&home) {
+        while !self.folder().is_some_and(|it| it.join("status.json").is_file()) {
             self.check()?;
             if Instant::now() >= until {
-                return Err(self.islands[island].failure("did not come"));
+                return Err(self.islands[0].failure("said nothing"));
             }
             thread::sleep(LOOK_EVERY);
         }
         Ok(())
     }
-}
-
-/// Whether the node of a home has said so in its event log.
-fn is_caught_up(home: &Path) -> bool {
-    let log = run_folder(home).and_then(|it| fs::read_to_string(it.join("events.jsonl")).ok());
-    log.is_some_and(|log| log.contains(r#""standing":"caught_up""#))
 }
 
 /// The folder of the only run in a home.
@@ -181,8 +160,6 @@ fn run_to_end(track: &Track, command: std::process::Command) -> Result<String, U
     }
 }
 
-/// What a node writes once it can be asked.
-const DOOR: &str = "status.json";
 const HTTP: &str = "127.0.0.1:0";
 /// The held-out loss is measured outside, so that it takes nobody's time.
 const FLAGS: [&str; 10] = [
