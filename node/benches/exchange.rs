@@ -13,6 +13,7 @@ use atoll_node::island::device::Device;
 use atoll_node::island::exchange::Exchange;
 use atoll_node::island::layout::Layout;
 use atoll_node::island::learner::{Choices, Learner};
+use atoll_node::island::precision::Precision;
 use atoll_protocol::genesis::{Genesis, Model};
 use atoll_protocol::id::{FragmentId, NodeId};
 use atoll_protocol::pool::Inline;
@@ -80,7 +81,12 @@ fn island(genesis: &Genesis) -> Learner {
     let source = Source::Generated { seed: 0 };
     let dataset = Dataset::open(&source, Tokenizer::byte(), 256, Path::new("unused"), &mut |_| {})
         .expect("the generated corpus needs no file");
-    let choices = Choices { device: Device::cpu(), threads: 2, accumulate: 1 };
+    let choices = Choices {
+        device: Device::cpu(),
+        threads: 2,
+        accumulate: 1,
+        precision: Precision::quickest(),
+    };
     let parameters = Layout::new(genesis).initial(genesis);
     Learner::new(genesis, &NodeId([1; 32]), &Arc::new(dataset), &choices, parameters)
         .expect("a preset fits")

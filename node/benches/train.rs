@@ -1,16 +1,17 @@
 //! Tokens per second of training steps, for each preset and number of threads.
 //!
-//! `cargo bench -p atoll-node --bench train -- [--json] [--seconds S] [--batch B] [--threads N]
-//! [preset...]`
+//! `cargo bench -p atoll-node --bench train -- [--json] [--f32] [--muon] [--seconds S] [--batch B]
+//! [--threads N] [preset...]`
 
 use std::time::Instant;
 
 use atoll_node::island::cpu::Llama;
 use atoll_node::island::cpu::optimiser::Optimiser;
 use atoll_node::island::layout::Layout;
+use atoll_node::island::precision::Precision;
 use atoll_node::island::settings::Settings;
 use atoll_node::island::shape::Shape;
-use atoll_protocol::genesis::{Genesis, Model};
+use atoll_protocol::genesis::{Genesis, InnerOptimiser, Model};
 
 #[expect(clippy::print_stdout, reason = "the figures are for whoever ran it")]
 fn main() {
@@ -54,8 +55,12 @@ fn measure(preset: &str, threads: usize, options: &Options) -> Figures {
     let layout = Layout::new(&genesis);
     let mut parameters = layout.initial(&genesis);
     let sequence = shape.context;
-    let mut llama = Llama::new(shape, &layout, sequence, threads).expect("a preset fits");
-    let mut optimiser = Optimiser::new(&layout, Settings::default());
+    let llama = Llama::new(shape, &layout, sequence, threads).expect("a preset fits");
+    let mut llama = llama.in_precision(options.precision);
+    let optimiser = InnerOptimiser::AdamW;
+    let optimiser = if options.muon { InnerOptimiser::muon() } else { optimiser };
+    let settings = Settings { optimiser, ..Settings::default() };
+    let mut optimiser = Optimiser::new(&layout, settings).in_precision(options.precision);
     let vocab = u32::try_from(shape.vocab).expect("vocabularies fit");
     let mut seed = 1_u32;
     let mut batch = || -> Vec<u32> {
@@ -94,6 +99,8 @@ fn peak() -> u64 {
 
 struct Options {
     json: bool,
+    muon: bool,
+    precision: Precision,
     seconds: f64,
     batch: usize,
     threads: Vec<usize>,
@@ -102,8 +109,15 @@ struct Options {
 
 impl Options {
     fn read(mut arguments: impl Iterator<Item = String>) -> Self {
-        let mut options =
-            Self { json: false, seconds: 5.0, batch: 8, threads: Vec::new(), presets: Vec::new() };
+        let mut options = Self {
+            json: false,
+            muon: false,
+            precision: Precision::quickest(),
+            seconds: 5.0,
+            batch: 8,
+            threads: Vec::new(),
+            presets: Vec::new(),
+        };
         while let Some(argument) = arguments.next() {
             let mut number = || {
                 let value = arguments.next().unwrap_or_default();
@@ -112,6 +126,8 @@ impl Options {
             match argument.as_str() {
                 "--bench" => {}
                 "--json" => options.json = true,
+                "--muon" => options.muon = true,
+                "--f32" => options.precision = Precision::F32,
                 "--seconds" => options.seconds = number(),
                 "--batch" => options.batch = whole(number()),
                 "--threads" => options.threads.push(whole(number())),

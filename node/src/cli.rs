@@ -5,6 +5,7 @@ pub(crate) mod swarm;
 use std::path::PathBuf;
 
 use atoll_node::island::device::DeviceChoice;
+use atoll_node::island::precision::PrecisionChoice;
 use atoll_protocol::genesis::InnerOptimiser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -110,6 +111,9 @@ pub(crate) struct TrainOptions {
     pub(crate) island: IslandOptions,
     #[command(flatten)]
     pub(crate) text: Text,
+    /// What products are computed in: auto (the quickest that the machine can), f32 or bf16.
+    #[arg(long, default_value = "auto")]
+    pub(crate) precision: PrecisionChoice,
     /// Go on with what the folder holds.
     #[arg(long)]
     pub(crate) resume: bool,

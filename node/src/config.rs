@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use crate::island::device::DeviceChoice;
+use crate::island::precision::PrecisionChoice;
 use crate::observe::logging::{LogFormat, LogLevel};
 use crate::units::{Rate, Size};
 
@@ -47,6 +48,8 @@ pub struct Config {
     pub http: SocketAddr,
     /// What the island computes with.
     pub device: DeviceChoice,
+    /// What products are computed in.
+    pub precision: PrecisionChoice,
     /// Threads on a CPU; none means one for each core.
     pub threads: Option<usize>,
     /// How readily the island leaves the CPU to others; 19 is the most.
@@ -180,6 +183,7 @@ impl Layers {
             upnp: pick!(upnp).unwrap_or(true),
             http: read!(http).unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0))),
             device: read!(device).unwrap_or_default(),
+            precision: read!(precision).unwrap_or_default(),
             threads,
             nice: match pick!(nice) {
                 Some(nice) => self.whole("nice", nice, 0, 19)?,

@@ -14,6 +14,7 @@ pub mod host;
 pub mod hugging_face;
 pub mod layout;
 pub mod learner;
+pub mod precision;
 pub mod sampler;
 pub mod settings;
 pub mod shape;

@@ -11,6 +11,7 @@ use atoll_node::island::device::{Batch, Device, DeviceModel};
 use atoll_node::island::exchange::Exchange;
 use atoll_node::island::layout::Layout;
 use atoll_node::island::learner::{Choices, Learner};
+use atoll_node::island::precision::Precision;
 use atoll_node::island::shape::Shape;
 use atoll_node::island::{Island, IslandError};
 use atoll_protocol::genesis::{Genesis, InnerOptimiser, Model, TensorKind};
@@ -49,7 +50,7 @@ fn generated() -> Arc<Dataset> {
 }
 
 fn learner(genesis: &Genesis, threads: usize, accumulate: usize) -> Learner {
-    let choices = Choices { device: Device::cpu(), threads, accumulate };
+    let choices = Choices { device: Device::cpu(), threads, accumulate, precision: Precision::F32 };
     let parameters = Layout::new(genesis).initial(genesis);
     Learner::new(genesis, &NodeId([1; 32]), &generated(), &choices, parameters).unwrap()
 }

@@ -4,6 +4,7 @@
 //! to its last row. The way back computes the scores again from one number for each row.
 
 use crate::matrix::{Matrix, MatrixMut};
+use crate::multiplier::Multiplier;
 use crate::vector::{LANES, dot, exp, largest, sum, vectorised};
 
 /// The sides of one sequence's attention.
@@ -44,6 +45,7 @@ impl Attention {
         output: &mut [f32],
         log_sums: &mut [f32],
         scratch: &mut [f32],
+        multiplier: &mut Multiplier,
     ) {
         self.check(qkv.len(), output.len(), log_sums.len(), scratch.len());
         let (width, stride) = (self.heads * self.head_width, self.stride());
@@ -56,10 +58,11 @@ impl Attention {
             for start in (0..self.rows).step_by(BLOCK) {
                 let end = (start + BLOCK).min(self.rows);
                 let scores = &mut scratch[..(end - start) * end];
-                self.scores(&qkv[query..], stride, keys, start, end, scores);
+                self.scores(&qkv[query..], stride, keys, start, end, scores, multiplier);
                 self.softmax(scores, start, &mut log_sums[start..end]);
                 let out = &mut output[start * width + head * self.head_width..];
-                MatrixMut::strided(out, end - start, self.head_width, width).product(
+                multiplier.product(
+                    MatrixMut::strided(out, end - start, self.head_width, width),
                     Matrix::new(scores, end - start, end),
                     Matrix::strided(&qkv[value..], end, self.head_width, stride),
                 );
@@ -73,6 +76,7 @@ impl Attention {
     ///
     /// # Panics
     /// If a slice has another length than the sides say.
+    #[expect(clippy::too_many_arguments, reason = "all of them are operands of its products")]
     pub fn backward(
         &self,
         qkv: &[f32],
@@ -81,6 +85,7 @@ impl Attention {
         output_gradient: &[f32],
         qkv_gradient: &mut [f32],
         scratch: &mut [f32],
+        multiplier: &mut Multiplier,
     ) {
         self.check(qkv.len(), output.len(), log_sums.len(), scratch.len());
         assert_eq!(output_gradient.len(), output.len());
@@ -103,13 +108,22 @@ impl Attention {
                 let end = (start + BLOCK).min(self.rows);
                 let (chances, scores) = scratch.split_at_mut((end - start) * end);
                 let scores = &mut scores[..(end - start) * end];
-                self.scores(&qkv[query..], stride, keys, start, end, chances);
+                self.scores(&qkv[query..], stride, keys, start, end, chances, multiplier);
                 self.chances_again(chances, start, &log_sums[start..end]);
                 let place = Place { head, start, end };
                 let upper = &output_gradient[head * self.head_width..];
-                self.scores(upper, width, values, start, end, scores);
+                self.scores(upper, width, values, start, end, scores, multiplier);
                 self.score_gradient(output, output_gradient, place, chances, scores);
-                self.spread(qkv, output_gradient, place, fresh, chances, scores, qkv_gradient);
+                self.spread(
+                    qkv,
+                    output_gradient,
+                    place,
+                    fresh,
+                    chances,
+                    scores,
+                    qkv_gradient,
+                    multiplier,
+                );
             }
         }
     }
@@ -140,6 +154,7 @@ impl Attention {
     }
 
     /// Products of rows `start..end` of `from`, `stride` apart, with columns `..end` of `turned`.
+    #[expect(clippy::too_many_arguments, reason = "all of them are the operands of a product")]
     fn scores(
         &self,
         from: &[f32],
@@ -148,9 +163,11 @@ impl Attention {
         start: usize,
         end: usize,
         scores: &mut [f32],
+        multiplier: &mut Multiplier,
     ) {
         let width = self.head_width;
-        MatrixMut::new(scores, end - start, end).product(
+        multiplier.product(
+            MatrixMut::new(scores, end - start, end),
             Matrix::strided(&from[start * stride..], end - start, width, stride),
             Matrix::strided(turned, width, end, self.rows),
         );
@@ -239,28 +256,34 @@ impl Attention {
         chances: &[f32],
         scores: &[f32],
         qkv_gradient: &mut [f32],
+        multiplier: &mut Multiplier,
     ) {
         let Place { head, start, end } = place;
         let (width, stride, rows) = (self.head_width, self.stride(), end - start);
         let (query, key, value) = self.columns(head);
         let (whole, keep) = (self.heads * width, if fresh { 0.0 } else { 1.0 });
         let upper = &output_gradient[start * whole + head * width..];
-        MatrixMut::strided(&mut qkv_gradient[value..], end, width, stride).combine(
+        multiplier.combine(
+            MatrixMut::strided(&mut qkv_gradient[value..], end, width, stride),
             keep,
             1.0,
             Matrix::new(chances, rows, end).transposed(),
             Matrix::strided(upper, rows, width, whole),
         );
         let scores = Matrix::new(scores, rows, end);
-        MatrixMut::strided(&mut qkv_gradient[key..], end, width, stride).combine(
+        multiplier.combine(
+            MatrixMut::strided(&mut qkv_gradient[key..], end, width, stride),
             keep,
             1.0,
             scores.transposed(),
             Matrix::strided(&qkv[start * stride + query..], rows, width, stride),
         );
         let queries = &mut qkv_gradient[start * stride + query..];
-        MatrixMut::strided(queries, rows, width, stride)
-            .product(scores, Matrix::strided(&qkv[key..], end, width, stride));
+        multiplier.product(
+            MatrixMut::strided(queries, rows, width, stride),
+            scores,
+            Matrix::strided(&qkv[key..], end, width, stride),
+        );
     }
 }
 
@@ -278,6 +301,7 @@ const BLOCK: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::multiplier::Precision;
     use crate::reference::{assert_close, gradient, numbers, weighted, wide};
 
     fn exact(sides: &Attention, qkv: &[f64]) -> Vec<f64> {
@@ -315,11 +339,12 @@ mod tests {
             let mut output = vec![f32::NAN; rows * heads * head_width];
             let mut log_sums = vec![f32::NAN; rows * heads];
             let mut scratch = vec![f32::NAN; sides.scratch()];
-            sides.forward(&qkv, &mut output, &mut log_sums, &mut scratch);
+            let mut plain = Multiplier::new(Precision::F32, 0);
+            sides.forward(&qkv, &mut output, &mut log_sums, &mut scratch, &mut plain);
             assert_close(&output, &exact(&sides, &wide(&qkv)), 1e-4);
             let upper = numbers(2, output.len());
             let mut lower = vec![f32::NAN; qkv.len()];
-            sides.backward(&qkv, &output, &log_sums, &upper, &mut lower, &mut scratch);
+            sides.backward(&qkv, &output, &log_sums, &upper, &mut lower, &mut scratch, &mut plain);
             let exact = gradient(&wide(&qkv), |at| weighted(&exact(&sides, at), &upper));
             assert_close(&lower, &exact, 1e-3);
         }

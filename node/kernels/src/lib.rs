@@ -10,10 +10,12 @@ pub mod attention;
 pub mod cross_entropy;
 pub mod embedding;
 pub mod matrix;
+pub mod multiplier;
 pub mod muon;
 pub mod norm;
 pub mod rope;
 pub mod swiglu;
+mod tiles;
 mod vector;
 
 #[cfg(test)]

@@ -78,6 +78,16 @@ impl<'a> Matrix<'a> {
         }
     }
 
+    /// Rows and columns.
+    pub(crate) fn sides(&self) -> (usize, usize) {
+        (self.rows, self.columns)
+    }
+
+    /// The slice, and how far apart rows and columns are in it; one of the two is 1.
+    pub(crate) fn parts(self) -> (&'a [f32], usize, usize) {
+        (self.values, self.row_stride, self.column_stride)
+    }
+
     /// The same values with rows and columns exchanged.
     #[must_use]
     pub fn transposed(self) -> Self {
@@ -118,6 +128,39 @@ impl<'a> MatrixMut<'a> {
         assert!(holds(values.len(), rows, columns, stride), "{rows} rows of {columns}, {stride}");
         assert!(stride >= columns, "rows of {columns} overlap, {stride} apart");
         Self { values, rows, columns, stride }
+    }
+
+    /// Rows and columns.
+    pub(crate) fn sides(&self) -> (usize, usize) {
+        (self.rows, self.columns)
+    }
+
+    /// The part that begins at this row and column.
+    #[inline(always)]
+    pub(crate) fn part(
+        &mut self,
+        row: usize,
+        column: usize,
+        rows: usize,
+        columns: usize,
+    ) -> MatrixMut<'_> {
+        let values = &mut self.values[row * self.stride + column..];
+        MatrixMut::strided(values, rows, columns, self.stride)
+    }
+
+    /// The slice, and how far apart rows are in it.
+    pub(crate) fn raw(&mut self) -> (&mut [f32], usize) {
+        (self.values, self.stride)
+    }
+
+    /// Becomes `keep` times itself plus `scale` times `other`, whose rows are `stride` apart.
+    pub(crate) fn blend(&mut self, keep: f32, scale: f32, other: &[f32], stride: usize) {
+        let rows = self.values.chunks_mut(self.stride).zip(other.chunks(stride));
+        for (row, other) in rows.take(self.rows) {
+            for (value, other) in row.iter_mut().zip(other).take(self.columns) {
+                *value = if keep == 0.0 { scale * other } else { keep * *value + scale * other };
+            }
+        }
     }
 
     /// Becomes `left` times `right`.
@@ -165,6 +208,14 @@ impl<'a> MatrixMut<'a> {
         }
     }
 
+    /// # Panics
+    /// If this cannot be the product of the two.
+    pub(crate) fn check(&self, left: Matrix<'_>, right: Matrix<'_>) {
+        assert_eq!(self.rows, left.rows, "rows of the product");
+        assert_eq!(self.columns, right.columns, "columns of the product");
+        assert_eq!(left.columns, right.rows, "the inner side");
+    }
+
     /// Becomes `keep` times itself plus `scale` times `left` times `right`, in this thread alone.
     ///
     /// With `keep` zero what was there before is not read, so it may be anything.
@@ -172,9 +223,7 @@ impl<'a> MatrixMut<'a> {
     /// # Panics
     /// If the sides do not match.
     pub fn combine(self, keep: f32, scale: f32, left: Matrix<'_>, right: Matrix<'_>) {
-        assert_eq!(self.rows, left.rows, "rows of the product");
-        assert_eq!(self.columns, right.columns, "columns of the product");
-        assert_eq!(left.columns, right.rows, "the inner side");
+        self.check(left, right);
         // SAFETY: the constructors made sure that every element of the three views lies inside its
         // slice, the destination's rows do not overlap, and a mutable borrow overlaps no shared one.
         // Strides fit: they are lengths of slices, which never exceed `isize::MAX` bytes.

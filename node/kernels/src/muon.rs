@@ -2,6 +2,7 @@
 
 use crate::adamw::{BLOCK, take};
 use crate::matrix::{Matrix, MatrixMut};
+use crate::multiplier::Multiplier;
 use crate::vector::{dot, vectorised};
 
 /// The numbers of one Muon step.
@@ -37,13 +38,14 @@ impl Muon {
         momentum: &mut [f32],
         gradients: &mut [&mut [f32]],
         scratch: &mut [f32],
+        multiplier: &mut Multiplier,
     ) {
         assert_eq!(parameters.len(), momentum.len());
         assert!(gradients.iter().all(|part| part.len() == parameters.len()));
         let columns = parameters.len().checked_div(rows).unwrap_or(0);
         let (direction, rest) = scratch.split_at_mut(parameters.len());
         self.look_ahead(momentum, gradients, direction);
-        orthogonalise(direction, rows, columns, rest);
+        orthogonalise(direction, rows, columns, rest, multiplier);
         let size = self.learning_rate * scale(rows, columns);
         let keep = 1.0 - self.learning_rate * self.weight_decay;
         vectorised(
@@ -94,7 +96,13 @@ pub fn scale(rows: usize, columns: usize) -> f32 {
 /// # Panics
 /// If `matrix` has other sides or `scratch` is shorter than itself and two squares of its shorter
 /// side.
-pub fn orthogonalise(matrix: &mut [f32], rows: usize, columns: usize, scratch: &mut [f32]) {
+pub fn orthogonalise(
+    matrix: &mut [f32],
+    rows: usize,
+    columns: usize,
+    scratch: &mut [f32],
+    multiplier: &mut Multiplier,
+) {
     assert_eq!(matrix.len(), rows * columns);
     let side = rows.min(columns);
     let (next, rest) = scratch.split_at_mut(matrix.len());
@@ -112,18 +120,15 @@ pub fn orthogonalise(matrix: &mut [f32], rows: usize, columns: usize, scratch: &
     for _ in 0..ROUNDS {
         let whole = Matrix::new(matrix, rows, columns);
         let short = if rows <= columns { whole } else { whole.transposed() };
-        MatrixMut::new(square, side, side).product(short, short.transposed());
+        multiplier.product(MatrixMut::new(square, side, side), short, short.transposed());
         mixed.copy_from_slice(square);
         let gram = Matrix::new(square, side, side);
-        MatrixMut::new(mixed, side, side).combine(MIX.1, MIX.2, gram, gram);
+        multiplier.combine(MatrixMut::new(mixed, side, side), MIX.1, MIX.2, gram, gram);
         next.copy_from_slice(matrix);
         let (next_view, mixed) =
             (MatrixMut::new(next, rows, columns), Matrix::new(mixed, side, side));
-        if rows <= columns {
-            next_view.combine(MIX.0, 1.0, mixed, whole);
-        } else {
-            next_view.combine(MIX.0, 1.0, whole, mixed);
-        }
+        let (left, right) = if rows <= columns { (mixed, whole) } else { (whole, mixed) };
+        multiplier.combine(next_view, MIX.0, 1.0, left, right);
         matrix.copy_from_slice(next);
     }
 }
@@ -136,7 +141,12 @@ pub const ROUNDS: usize = 5;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::multiplier::Precision;
     use crate::reference::{assert_close, numbers, wide};
+
+    fn plain() -> Multiplier {
+        Multiplier::new(Precision::F32, 0)
+    }
 
     fn times(left: &[f64], right: &[f64], rows: usize, inner: usize) -> Vec<f64> {
         let columns = right.len() / inner;
@@ -179,7 +189,7 @@ mod tests {
             let mut matrix = numbers(3, rows * columns);
             let expected = exact(&matrix, rows);
             let mut scratch = vec![f32::NAN; Muon::scratch(rows, columns)];
-            orthogonalise(&mut matrix, rows, columns, &mut scratch);
+            orthogonalise(&mut matrix, rows, columns, &mut scratch, &mut plain());
             assert_close(&matrix, &expected, 2e-3);
             let squares: f32 = matrix.iter().map(|value| value * value).sum();
             let mean = squares / rows.min(columns) as f32;
@@ -196,7 +206,8 @@ mod tests {
         let sum: Vec<f32> = left.iter().zip(&right).map(|(one, two)| one + two).collect();
         let mut scratch = vec![0.0; Muon::scratch(rows, columns)];
         let step = Muon { learning_rate: 0.1, decay: 0.9, weight_decay: 0.0, gradient_scale: 0.5 };
-        step.step(&mut values, rows, &mut momentum, &mut [&mut left, &mut right], &mut scratch);
+        let gradients: &mut [&mut [f32]] = &mut [&mut left, &mut right];
+        step.step(&mut values, rows, &mut momentum, gradients, &mut scratch, &mut plain());
         let along: f32 = values.iter().zip(&sum).map(|(value, sum)| (value - 1.0) * sum).sum();
         assert!(along < -0.01, "{along}");
         assert!(left.iter().chain(&right).all(|&value| value == 0.0));
@@ -210,7 +221,8 @@ mod tests {
         let before = values.clone();
         let mut scratch = vec![0.0; Muon::scratch(3, 4)];
         let step = Muon { learning_rate: 0.1, decay: 0.9, weight_decay: 0.0, gradient_scale: 1.0 };
-        step.step(&mut values, 3, &mut momentum, &mut [&mut [0.0; 12]], &mut scratch);
+        let gradients: &mut [&mut [f32]] = &mut [&mut [0.0; 12]];
+        step.step(&mut values, 3, &mut momentum, gradients, &mut scratch, &mut plain());
         assert_eq!(values, before);
     }
 }

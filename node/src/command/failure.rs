@@ -7,6 +7,7 @@ use atoll_node::island::IslandError;
 use atoll_node::island::data::DataError;
 use atoll_node::island::device::DeviceError;
 use atoll_node::island::hugging_face::HuggingFaceError;
+use atoll_node::island::precision::PrecisionError;
 use atoll_protocol::genesis::GenesisError;
 
 /// A message, with a hint in it where a person can do something.
@@ -64,6 +65,12 @@ impl From<IslandError> for Failure {
 impl From<DeviceError> for Failure {
     fn from(error: DeviceError) -> Self {
         Self::new(error.to_string())
+    }
+}
+
+impl From<PrecisionError> for Failure {
+    fn from(error: PrecisionError) -> Self {
+        Self::new(error.to_string()).hint(error.hint())
     }
 }
 

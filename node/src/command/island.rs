@@ -6,6 +6,7 @@ use atoll_node::island::data::tokenizer::TOKENIZER;
 use atoll_node::island::data::{Dataset, GENERATED, Progress, Source, Tokenizer, TokenizerFiles};
 use atoll_node::island::layout::Layout;
 use atoll_node::island::learner::{Choices, Learner};
+use atoll_node::island::precision::PrecisionChoice;
 use atoll_protocol::genesis::{Genesis, Model};
 use atoll_protocol::id::NodeId;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -65,12 +66,15 @@ pub(super) fn fresh(
     genesis: &Genesis,
     settings: &Settings,
     options: &IslandOptions,
+    precision: PrecisionChoice,
     dataset: &Arc<Dataset>,
 ) -> Result<Learner, Failure> {
-    with(Layout::new(genesis).initial(genesis), genesis, settings, options, dataset)
+    let choices = choices(settings, options, precision)?;
+    let parameters = Layout::new(genesis).initial(genesis);
+    Ok(Learner::new(genesis, &ALONE, dataset, &choices, parameters)?)
 }
 
-/// An island with these parameters.
+/// An island with these parameters, to look at and not to train: in f32.
 pub(super) fn with(
     parameters: Vec<f32>,
     genesis: &Genesis,
@@ -78,13 +82,20 @@ pub(super) fn with(
     options: &IslandOptions,
     dataset: &Arc<Dataset>,
 ) -> Result<Learner, Failure> {
-    Ok(Learner::new(genesis, &ALONE, dataset, &choices(settings, options)?, parameters)?)
+    let choices = choices(settings, options, PrecisionChoice::F32)?;
+    Ok(Learner::new(genesis, &ALONE, dataset, &choices, parameters)?)
 }
 
-fn choices(settings: &Settings, options: &IslandOptions) -> Result<Choices, Failure> {
+fn choices(
+    settings: &Settings,
+    options: &IslandOptions,
+    precision: PrecisionChoice,
+) -> Result<Choices, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let device = options.device.resolve()?;
     Ok(Choices {
-        device: options.device.resolve()?,
+        precision: precision.resolve(&device)?,
+        device,
         threads: options.threads.unwrap_or(cores),
         accumulate: settings.accumulate,
     })

@@ -197,8 +197,10 @@ fn learner(
     }
     let dataset = dataset(&folder, genesis, tokenizer, &data, config.field.as_deref())?;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let device = config.device.resolve()?;
     let choices = Choices {
-        device: config.device.resolve()?,
+        precision: config.precision.resolve(&device)?,
+        device,
         threads: config.threads.unwrap_or(cores),
         accumulate: 1,
     };

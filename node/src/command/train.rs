@@ -140,7 +140,7 @@ fn begin(options: &TrainOptions, folder: &Folder) -> Result<Learner, Failure> {
     // Everything that can be wrong with the input shows before the folder is an island's.
     let dataset =
         island::dataset(folder, &genesis, used, &settings.data, settings.field.as_deref())?;
-    let learner = island::fresh(&genesis, &settings, &options.island, &dataset)?;
+    let learner = island::fresh(&genesis, &settings, &options.island, options.precision, &dataset)?;
     folder.create(&genesis, &settings, tokenizer.as_ref())?;
     Ok(learner)
 }
@@ -153,7 +153,8 @@ fn resume(options: &TrainOptions, folder: &Folder) -> Result<Learner, Failure> {
     let field = options.text.field.as_deref().or(settings.field.as_deref());
     let tokenizer = folder.tokenizer(&genesis)?;
     let dataset = island::dataset(folder, &genesis, tokenizer, data, field)?;
-    let mut learner = island::fresh(&genesis, &settings, &options.island, &dataset)?;
+    let mut learner =
+        island::fresh(&genesis, &settings, &options.island, options.precision, &dataset)?;
     if let Some(checkpoint) = folder.checkpoint() {
         learner.restore(&checkpoint)?;
     }

@@ -54,6 +54,7 @@ fn take(partial: &mut Partial, key: &str, text: String) -> Result<bool, ConfigEr
         "UPNP" => partial.upnp = Some(switch("upnp", &text)?),
         "HTTP" => partial.http = Some(text),
         "DEVICE" => partial.device = Some(text),
+        "PRECISION" => partial.precision = Some(text),
         "THREADS" => partial.threads = Some(whole("threads", &text)?),
         "NICE" => partial.nice = Some(whole("nice", &text)?),
         "DATA" => partial.data = Some(text),

@@ -49,6 +49,10 @@ pub struct Partial {
     /// What to train on: auto, cpu, cuda:N or metal [default: auto].
     #[arg(long, value_name = "DEVICE", help_heading = TRAINING)]
     pub device: Option<String>,
+    /// What a CPU computes products in: auto (the quickest that it can), f32 or bf16 [default:
+    /// auto].
+    #[arg(long, value_name = "PRECISION", help_heading = TRAINING)]
+    pub precision: Option<String>,
     /// Threads on a CPU [default: one for each core].
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true, help_heading = TRAINING)]
     pub threads: Option<i64>,

@@ -20,6 +20,7 @@ pub(super) fn to_toml(config: &Config) -> String {
     page.value("upnp", &config.upnp.to_string());
     page.value("http", &text(config.http));
     page.value("device", &text(config.device));
+    page.value("precision", &text(config.precision));
     let threads = config.threads.map(|threads| threads.to_string());
     page.optional("threads", threads, "one for each core");
     page.value("nice", &config.nice.to_string());

@@ -44,6 +44,7 @@ fn without_a_word_everything_has_a_default() {
     assert_eq!((config.max_upload, config.max_disk, config.threads), (None, None, None));
     assert_eq!(config.http.to_string(), "127.0.0.1:0");
     assert_eq!(config.device, DeviceChoice::Auto);
+    assert_eq!(config.precision, PrecisionChoice::Auto);
     assert_eq!((config.log, config.log_level), (LogFormat::Human, LogLevel::Info));
     assert_eq!(config.source("listen"), &Source::Default);
     assert_eq!(config.warnings, Vec::<String>::new());
@@ -81,6 +82,7 @@ fn every_key_can_be_given_by_every_source() {
         ("upnp", "false"),
         ("http", "127.0.0.1:81"),
         ("device", "cuda:1"),
+        ("precision", "f32"),
         ("threads", "3"),
         ("nice", "3"),
         ("data", "folder"),
@@ -160,6 +162,7 @@ fn impossible_values_are_named_with_what_is_allowed() {
         ("nice", "-5", "nice from --nice: `-5` is outside 0 to 19"),
         ("nice", "20", "`20` is outside 0 to 19"),
         ("http", "localhost", "`localhost` is not an address and a port"),
+        ("precision", "f16", "precision from --precision: \"f16\" is no precision"),
         ("device", "gpu", "device from --device: there is no device `gpu`"),
         ("log", "xml", "`xml`"),
         ("log-level", "loud", "`loud`"),

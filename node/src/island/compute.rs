@@ -1,5 +1,6 @@
 //! What computes: our own kernels on a plain CPU, or candle on a device.
 
+use atoll_kernels::multiplier::Precision;
 use atoll_protocol::id::FragmentId;
 
 use super::IslandError;
@@ -54,18 +55,20 @@ pub(super) struct Outcome {
 
 impl Compute {
     /// The model with these parameters and empty moments.
+    #[expect(clippy::too_many_arguments, reason = "each is a choice of its own")]
     pub(super) fn new(
         device: &Device,
         shape: Shape,
         layout: &Layout,
         sequence: usize,
         threads: usize,
+        precision: Precision,
         settings: Settings,
         parameters: Vec<f32>,
     ) -> Result<Self, IslandError> {
         if device.is_cpu() {
-            let llama = Llama::new(shape, layout, sequence, threads)?;
-            let optimiser = Optimiser::new(layout, settings);
+            let llama = Llama::new(shape, layout, sequence, threads)?.in_precision(precision);
+            let optimiser = Optimiser::new(layout, settings).in_precision(precision);
             let layout = layout.clone();
             let parts = OnCpu { shape, layout, parameters, llama, optimiser, decoder: None };
             return Ok(Self::Cpu(Box::new(parts)));
@@ -271,7 +274,9 @@ mod tests {
         let settings = Settings::of(&Inner { optimiser, ..Inner::default() });
         let model = DeviceModel::new(shape, layout.clone(), &Device::cpu(), &parameters).unwrap();
         let device = OnDevice { model, settings, sequence: 4, copy: Vec::new() };
-        let cpu = Compute::new(&Device::cpu(), shape, &layout, 4, 1, settings, parameters);
+        let precision = Precision::F32;
+        let cpu =
+            Compute::new(&Device::cpu(), shape, &layout, 4, 1, precision, settings, parameters);
         [cpu.unwrap(), Compute::Device(Box::new(device))]
     }
 

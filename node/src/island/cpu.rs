@@ -19,6 +19,8 @@ mod tests;
 
 use std::sync::Arc;
 
+use atoll_kernels::multiplier::Precision;
+
 use self::error::CpuError;
 use self::gradients::Gradients;
 use self::model::Model;
@@ -49,10 +51,20 @@ impl Llama {
     ) -> Result<Self, CpuError> {
         let model = Model::new(shape, layout, sequence)?;
         let threads = Arc::new(Threads::new(threads)?);
-        let workspaces = (0..threads.count()).map(|_| Workspace::new(&model)).collect();
+        let workspace = |_| Workspace::new(&model, Precision::F32);
+        let workspaces = (0..threads.count()).map(workspace).collect();
         let mut gradients = Gradients::new(layout.elements(), threads);
         let losses = vec![0.0; gradients.parts().1.len()];
         Ok(Self { model, workspaces, losses, gradients })
+    }
+
+    /// The same, with products of another precision than f32.
+    #[must_use]
+    pub fn in_precision(mut self, precision: Precision) -> Self {
+        for workspace in &mut self.workspaces {
+            *workspace = Workspace::new(&self.model, precision);
+        }
+        self
     }
 
     /// Tokens from which one sequence learns; it is one token longer, the last to be foretold.

@@ -11,6 +11,7 @@ use super::compute::Compute;
 use super::data::{Dataset, Feed, HeldOut};
 use super::device::{Device, MemoryNeed};
 use super::layout::Layout;
+use super::precision::Precision;
 use super::settings::Settings;
 use super::shape::Shape;
 use super::{Island, IslandError, Step};
@@ -22,6 +23,8 @@ pub struct Choices {
     pub device: Device,
     /// Threads, on a CPU.
     pub threads: usize,
+    /// What products are computed in, on a CPU.
+    pub precision: Precision,
     /// Batches that make one step.
     pub accumulate: usize,
 }
@@ -65,6 +68,7 @@ impl Learner {
             &layout,
             sequence,
             choices.threads,
+            choices.precision,
             Settings::of(&genesis.inner),
             parameters,
         )?;

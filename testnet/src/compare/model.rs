@@ -7,6 +7,7 @@ use atoll_node::island::data::{Dataset, Source, Tokenizer};
 use atoll_node::island::device::DeviceChoice;
 use atoll_node::island::layout::Layout;
 use atoll_node::island::learner::{Choices, Learner};
+use atoll_node::island::precision::Precision;
 use atoll_node::island::{Island, IslandError};
 use atoll_protocol::genesis::{Genesis, Model as Shape};
 use atoll_protocol::id::{NodeId, RunId};
@@ -41,7 +42,8 @@ impl Model {
         let nowhere = std::env::temp_dir();
         let dataset = Dataset::open(&source, Tokenizer::byte(), vocab, &nowhere, &mut |_| ())?;
         let dataset = Arc::new(dataset);
-        let choices = Choices { device: DeviceChoice::Cpu.resolve()?, threads: 1, accumulate };
+        let (device, precision) = (DeviceChoice::Cpu.resolve()?, Precision::quickest());
+        let choices = Choices { device, threads: 1, precision, accumulate };
         let judge = learner(genesis, &text, &sim::node_id(0, 0), &dataset, &choices)?;
         let (genesis, judge) = (genesis.clone(), Mutex::new(judge));
         Ok(Self { genesis, text, peak, dataset, choices, judge })

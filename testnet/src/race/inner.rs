@@ -73,6 +73,7 @@ mod tests {
     use atoll_node::island::data::{Dataset, Feed, Source, Tokenizer};
     use atoll_node::island::device::DeviceChoice;
     use atoll_node::island::learner::{Choices, Learner};
+    use atoll_node::island::precision::Precision;
     use atoll_node::island::shape::Shape;
 
     use super::*;
@@ -89,7 +90,7 @@ mod tests {
         let open = Dataset::open(&source, Tokenizer::byte(), 256, folder.path(), &mut |_| ());
         let dataset = Arc::new(open.unwrap());
         let device = DeviceChoice::Cpu.resolve().unwrap();
-        let choices = Choices { device, threads: 1, accumulate: 1 };
+        let choices = Choices { device, threads: 1, accumulate: 1, precision: Precision::F32 };
         let mut parameters = layout.initial(&genesis);
         let mut learner =
             Learner::new(&genesis, &node, &dataset, &choices, parameters.clone()).unwrap();

@@ -14,6 +14,7 @@ use atoll_node::island::Island;
 use atoll_node::island::cpu::Llama;
 use atoll_node::island::data::{Dataset, Feed, Source, Tokenizer};
 use atoll_node::island::layout::Layout;
+use atoll_node::island::precision::Precision;
 use atoll_node::island::shape::Shape;
 use atoll_protocol::genesis::{Genesis, Model as Size};
 use clap::{Args, ValueEnum};
@@ -160,7 +161,7 @@ impl Parallel {
         let node = sim::node_id(SEED, number);
         let feed = Feed::new(&Arc::new(dataset), &genesis.run_id(), &node, sequence, batch)?;
         Ok(Self {
-            llama: Llama::new(shape, &layout, sequence, 1)?,
+            llama: Llama::new(shape, &layout, sequence, 1)?.in_precision(Precision::quickest()),
             feed,
             inner: Inner::new(&layout),
             ring,

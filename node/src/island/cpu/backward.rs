@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use atoll_kernels::matrix::{Matrix, MatrixMut};
+use atoll_kernels::multiplier::Multiplier;
 use atoll_kernels::{cross_entropy, embedding, norm, rope, swiglu};
 
 use super::model::Model;
@@ -24,13 +25,13 @@ impl Model {
             let (start, rows) = (index * space.logit_rows, targets.len());
             let normed = Matrix::new(&space.normed[start * width..][..rows * width], rows, width);
             let logits = &mut space.logits[..rows * vocab];
-            MatrixMut::new(logits, rows, vocab).linear(0.0, normed, head, &mut space.panel);
+            space.multiplier.linear(MatrixMut::new(logits, rows, vocab), 0.0, normed, head);
             loss += cross_entropy::with_gradient(logits, targets);
             let logits = Matrix::new(logits, rows, vocab);
-            MatrixMut::new(&mut gradient[self.head.clone()], vocab, width)
-                .add_product(logits.transposed(), normed);
+            let out = MatrixMut::new(&mut gradient[self.head.clone()], vocab, width);
+            space.multiplier.add_product(out, logits.transposed(), normed);
             let inner = &mut space.inner_gradient[start * width..][..rows * width];
-            MatrixMut::new(inner, rows, width).product(logits, head);
+            space.multiplier.product(MatrixMut::new(inner, rows, width), logits, head);
         }
         let stream = &mut space.stream_gradient[..all * width];
         stream.fill(0.0);
@@ -72,10 +73,11 @@ impl Model {
         let stream = &mut space.stream_gradient[..rows * width];
         let upper = Matrix::new(stream, rows, width);
         let down = Matrix::new(&parameters[block.down.clone()], width, wide);
-        MatrixMut::new(hidden, rows, wide).product(upper, down);
+        space.multiplier.product(MatrixMut::new(hidden, rows, wide), upper, down);
         swiglu::backward(gate_up, wide, hidden);
-        MatrixMut::new(&mut gradient[block.down.clone()], width, wide)
-            .add_product(upper.transposed(), Matrix::new(hidden, rows, wide));
+        let out = MatrixMut::new(&mut gradient[block.down.clone()], width, wide);
+        let entered = Matrix::new(hidden, rows, wide);
+        space.multiplier.add_product(out, upper.transposed(), entered);
 
         let middle = &state.middle[..rows * width];
         let gain = &parameters[block.feed_norm.clone()];
@@ -83,7 +85,8 @@ impl Model {
         norm::again(middle, gain, &state.feed_inverse[..rows], normed);
         let inner = &mut space.inner_gradient[..rows * width];
         let gates = [(&block.gate, 0, wide), (&block.up, wide, wide)];
-        self.linear_backward(parameters, &gates, gate_up, normed, inner, gradient);
+        let multiplier = &mut space.multiplier;
+        self.linear_backward(parameters, &gates, gate_up, normed, inner, gradient, multiplier);
         let gain_gradient = &mut gradient[block.feed_norm.clone()];
         norm::backward(middle, gain, &state.feed_inverse[..rows], inner, stream, gain_gradient);
     }
@@ -101,14 +104,16 @@ impl Model {
         let stream = &mut space.stream_gradient[..rows * width];
         let inner = &mut space.inner_gradient[..rows * width];
         let upper = Matrix::new(stream, rows, width);
-        MatrixMut::new(&mut gradient[block.output.clone()], width, width).add_product(
+        let multiplier = &mut space.multiplier;
+        multiplier.add_product(
+            MatrixMut::new(&mut gradient[block.output.clone()], width, width),
             upper.transposed(),
             Matrix::new(&state.attended[..rows * width], rows, width),
         );
         let output = Matrix::new(&parameters[block.output.clone()], width, width);
-        MatrixMut::new(inner, rows, width).product(upper, output);
+        multiplier.product(MatrixMut::new(inner, rows, width), upper, output);
         let qkv_gradient = &mut space.qkv_gradient[..rows * self.attention().stride()];
-        self.attention_backward(state, inner, qkv_gradient, &mut space.scores);
+        self.attention_backward(state, inner, qkv_gradient, &mut space.scores, multiplier);
 
         let input = &state.input[..rows * width];
         let gain = &parameters[block.attention_norm.clone()];
@@ -119,7 +124,15 @@ impl Model {
             (&block.key, width, keys),
             (&block.value, width + keys, keys),
         ];
-        self.linear_backward(parameters, &projections, qkv_gradient, normed, inner, gradient);
+        self.linear_backward(
+            parameters,
+            &projections,
+            qkv_gradient,
+            normed,
+            inner,
+            gradient,
+            multiplier,
+        );
         let gain_gradient = &mut gradient[block.attention_norm.clone()];
         let inverse = &state.attention_inverse[..rows];
         norm::backward(input, gain, inverse, inner, stream, gain_gradient);
@@ -132,6 +145,7 @@ impl Model {
         output_gradient: &[f32],
         qkv_gradient: &mut [f32],
         scores: &mut [f32],
+        multiplier: &mut Multiplier,
     ) {
         let attention = self.attention();
         let (width, stride, heads) = (self.shape.width, attention.stride(), self.shape.heads);
@@ -145,6 +159,7 @@ impl Model {
                 &output_gradient[start * width..][..self.sequence * width],
                 lower,
                 scores,
+                multiplier,
             );
             let turned = heads + self.shape.kv_heads;
             rope::backward(lower, stride, turned, &self.cosines, &self.sines);
@@ -154,6 +169,7 @@ impl Model {
     /// Through products that share their input: adds to their gradients and writes that by the
     /// input to `inner`. A part is a weight's place, where its outputs begin in a row of `upper`,
     /// and how many they are.
+    #[expect(clippy::too_many_arguments, reason = "they are all operands of the same products")]
     fn linear_backward(
         &self,
         parameters: &[f32],
@@ -162,6 +178,7 @@ impl Model {
         normed: &[f32],
         inner: &mut [f32],
         gradient: &mut [f32],
+        multiplier: &mut Multiplier,
     ) {
         let width = self.shape.width;
         let rows = normed.len() / width;
@@ -169,11 +186,11 @@ impl Model {
         let normed = Matrix::new(normed, rows, width);
         for (index, &(range, from, wide)) in parts.iter().enumerate() {
             let upper = Matrix::strided(&upper[from..], rows, wide, stride);
-            MatrixMut::new(&mut gradient[range.clone()], wide, width)
-                .add_product(upper.transposed(), normed);
+            let out = MatrixMut::new(&mut gradient[range.clone()], wide, width);
+            multiplier.add_product(out, upper.transposed(), normed);
             let keep = if index == 0 { 0.0 } else { 1.0 };
             let weight = Matrix::new(&parameters[range.clone()], wide, width);
-            MatrixMut::new(inner, rows, width).combine(keep, 1.0, upper, weight);
+            multiplier.combine(MatrixMut::new(inner, rows, width), keep, 1.0, upper, weight);
         }
     }
 }

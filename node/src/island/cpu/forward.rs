@@ -1,6 +1,7 @@
 //! The way forward: from tokens to the loss.
 
 use atoll_kernels::matrix::{Matrix, MatrixMut};
+use atoll_kernels::multiplier::Multiplier;
 use atoll_kernels::{cross_entropy, embedding, norm, rope, swiglu};
 
 use super::model::{Block, Model};
@@ -41,11 +42,11 @@ impl Model {
             };
             let normed = &mut space.normed[..rows * width];
             let block = &self.blocks[layer];
-            let (scores, panel) = (&mut space.scores, &mut space.panel);
-            self.attend(parameters, block, state, normed, scores, panel);
+            let (scores, multiplier) = (&mut space.scores, &mut space.multiplier);
+            self.attend(parameters, block, state, normed, scores, multiplier);
             let hidden = &mut space.hidden[..rows * self.shape.hidden];
             let next = &mut next[..rows * width];
-            self.feed(parameters, block, state, normed, hidden, next, panel);
+            self.feed(parameters, block, state, normed, hidden, next, multiplier);
         }
         if self.blocks.is_empty() {
             embedding::forward(table, width, &space.inputs, &mut space.output[..rows * width]);
@@ -67,7 +68,7 @@ impl Model {
         state: &mut BlockState,
         normed: &mut [f32],
         scores: &mut [f32],
-        panel: &mut [f32],
+        multiplier: &mut Multiplier,
     ) {
         let (shape, attention) = (&self.shape, self.attention());
         let (width, keys, stride) = (shape.width, shape.kv_width(), attention.stride());
@@ -84,8 +85,8 @@ impl Model {
             (&block.value, width + keys, keys),
         ] {
             let weight = Matrix::new(&parameters[range.clone()], wide, width);
-            MatrixMut::strided(&mut qkv[from..], rows, wide, stride)
-                .linear(0.0, normed, weight, panel);
+            let out = MatrixMut::strided(&mut qkv[from..], rows, wide, stride);
+            multiplier.linear(out, 0.0, normed, weight);
         }
         let (attended, heads) = (&mut state.attended[..rows * width], shape.heads);
         let sequences = qkv.chunks_exact_mut(self.sequence * stride);
@@ -93,13 +94,13 @@ impl Model {
         let log_sums = state.log_sums[..rows * heads].chunks_exact_mut(self.sequence * heads);
         for ((qkv, attended), log_sums) in sequences.zip(log_sums) {
             rope::forward(qkv, stride, heads + shape.kv_heads, &self.cosines, &self.sines);
-            attention.forward(qkv, attended, log_sums, scores);
+            attention.forward(qkv, attended, log_sums, scores, multiplier);
         }
         let middle = &mut state.middle[..rows * width];
         middle.copy_from_slice(input);
         let weight = Matrix::new(&parameters[block.output.clone()], width, width);
         let attended = Matrix::new(attended, rows, width);
-        MatrixMut::new(middle, rows, width).linear(1.0, attended, weight, panel);
+        multiplier.linear(MatrixMut::new(middle, rows, width), 1.0, attended, weight);
     }
 
     /// The feed-forward half of a block, from its middle to its output.
@@ -112,7 +113,7 @@ impl Model {
         normed: &mut [f32],
         hidden: &mut [f32],
         output: &mut [f32],
-        panel: &mut [f32],
+        multiplier: &mut Multiplier,
     ) {
         let (width, wide) = (self.shape.width, self.shape.hidden);
         let rows = normed.len() / width;
@@ -124,14 +125,14 @@ impl Model {
         let normed = Matrix::new(normed, rows, width);
         for (range, from) in [(&block.gate, 0), (&block.up, wide)] {
             let weight = Matrix::new(&parameters[range.clone()], wide, width);
-            MatrixMut::strided(&mut gate_up[from..], rows, wide, 2 * wide)
-                .linear(0.0, normed, weight, panel);
+            let out = MatrixMut::strided(&mut gate_up[from..], rows, wide, 2 * wide);
+            multiplier.linear(out, 0.0, normed, weight);
         }
         swiglu::forward(gate_up, wide, hidden);
         output.copy_from_slice(middle);
         let weight = Matrix::new(&parameters[block.down.clone()], width, wide);
         let hidden = Matrix::new(hidden, rows, wide);
-        MatrixMut::new(output, rows, width).linear(1.0, hidden, weight, panel);
+        multiplier.linear(MatrixMut::new(output, rows, width), 1.0, hidden, weight);
     }
 
     /// The loss alone, a block of rows at a time.
@@ -143,7 +144,7 @@ impl Model {
             let (start, rows) = (index * space.logit_rows, targets.len());
             let normed = Matrix::new(&space.normed[start * width..][..rows * width], rows, width);
             let logits = &mut space.logits[..rows * vocab];
-            MatrixMut::new(logits, rows, vocab).linear(0.0, normed, head, &mut space.panel);
+            space.multiplier.linear(MatrixMut::new(logits, rows, vocab), 0.0, normed, head);
             loss += cross_entropy::alone(logits, targets);
         }
         loss

@@ -4,11 +4,12 @@ mod job;
 pub mod moments;
 
 use atoll_kernels::adamw::{AdamW, square_norm};
+use atoll_kernels::multiplier::{Multiplier, Precision};
 use atoll_kernels::muon::Muon;
 use atoll_protocol::genesis::TensorKind;
 use thiserror::Error;
 
-use self::job::{Job, Rule};
+use self::job::{Job, Rule, Scratch};
 use self::moments::Moments;
 use super::gradients::Gradients;
 use super::threads::Threads;
@@ -21,8 +22,9 @@ pub struct Optimiser {
     settings: Settings,
     tensors: Vec<Tensor>,
     moments: Moments,
-    /// Scratch of Muon, one for each thread.
-    scratch: Vec<Vec<f32>>,
+    precision: Precision,
+    /// What Muon needs, one for each thread.
+    scratch: Vec<Scratch>,
     /// Squares of the gradient, a piece at a time, so that their sum never depends on timing.
     squares: Vec<f64>,
 }
@@ -37,9 +39,16 @@ impl Optimiser {
             settings,
             tensors: order.into_iter().map(tensor).collect(),
             moments: Moments::empty(layout),
+            precision: Precision::F32,
             scratch: Vec::new(),
             squares: vec![0.0; layout.elements().div_ceil(PIECE)],
         }
+    }
+
+    /// The same, with products of another precision than f32.
+    #[must_use]
+    pub fn in_precision(self, precision: Precision) -> Self {
+        Self { precision, ..self }
     }
 
     /// Takes one step with the mean gradient per token, clears the gradients, and returns the
@@ -130,7 +139,11 @@ impl Optimiser {
     /// Gives each thread the scratch that the largest matrix needs.
     fn make_room(&mut self, threads: &Threads) {
         let room = self.tensors.iter().map(|tensor| tensor.scratch).max().unwrap_or(0);
-        self.scratch.resize_with(threads.count(), || vec![0.0; room]);
+        let precision = self.precision;
+        self.scratch.resize_with(threads.count(), || Scratch {
+            values: vec![0.0; room],
+            multiplier: Multiplier::new(if room == 0 { Precision::F32 } else { precision }, 0),
+        });
     }
 }
 

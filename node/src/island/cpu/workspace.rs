@@ -1,5 +1,7 @@
 //! Everything one thread writes to while it takes sequences through the model and back.
 
+use atoll_kernels::multiplier::{Multiplier, Precision};
+
 use super::model::Model;
 
 /// One thread's buffers, for as many sequences as it takes at a time.
@@ -24,8 +26,7 @@ pub(super) struct Workspace {
     /// Inside a feed-forward block: what enters its last product.
     pub(super) hidden: Vec<f32>,
     pub(super) scores: Vec<f32>,
-    /// A panel of a weight, turned.
-    pub(super) panel: Vec<f32>,
+    pub(super) multiplier: Multiplier,
     /// The gradient by the residual stream.
     pub(super) stream_gradient: Vec<f32>,
     /// The gradient by a norm's output or an attention's output.
@@ -47,7 +48,7 @@ pub(super) struct BlockState {
 }
 
 impl Workspace {
-    pub(super) fn new(model: &Model) -> Self {
+    pub(super) fn new(model: &Model, precision: Precision) -> Self {
         let shape = &model.shape;
         let sequences = (ROWS / model.sequence).max(1);
         let rows = sequences * model.sequence;
@@ -63,6 +64,7 @@ impl Workspace {
             feed_inverse: vec![0.0; rows],
             gate_up: vec![0.0; rows * shape.hidden * 2],
         };
+        let panel = PANEL.max(64 * shape.width.max(shape.hidden));
         Self {
             sequences,
             inputs: Vec::with_capacity(rows),
@@ -75,7 +77,7 @@ impl Workspace {
             logit_rows,
             hidden: vec![0.0; rows * shape.hidden],
             scores: vec![0.0; attention.scratch()],
-            panel: vec![0.0; PANEL.max(64 * shape.width.max(shape.hidden))],
+            multiplier: Multiplier::new(precision, panel),
             stream_gradient: vec![0.0; rows * shape.width],
             inner_gradient: vec![0.0; rows * shape.width],
             qkv_gradient: vec![0.0; rows * attention.stride()],

@@ -1,6 +1,7 @@
 //! One piece of a step: some parameters, what belongs to them, and what is to be done.
 
 use atoll_kernels::adamw::AdamW;
+use atoll_kernels::multiplier::Multiplier;
 use atoll_kernels::muon::Muon;
 
 /// One piece of a step.
@@ -22,6 +23,13 @@ pub(super) enum Rule {
     Muon(Muon, usize),
 }
 
+/// What one thread needs for Muon.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    pub(super) values: Vec<f32>,
+    pub(super) multiplier: Multiplier,
+}
+
 impl<'a> Job<'a> {
     /// Cuts the first `len` elements off, to be treated by `rule`.
     pub(super) fn split_off(&mut self, len: usize, rule: Rule) -> Self {
@@ -34,12 +42,15 @@ impl<'a> Job<'a> {
         }
     }
 
-    pub(super) fn run(&mut self, scratch: &mut [f32]) {
+    pub(super) fn run(&mut self, scratch: &mut Scratch) {
         let Self { parameters, first, second, gradients, rule } = self;
         match rule {
             Rule::Nothing => {}
             Rule::AdamW(step) => step.step(parameters, first, second, gradients),
-            Rule::Muon(step, rows) => step.step(parameters, *rows, first, gradients, scratch),
+            Rule::Muon(step, rows) => {
+                let Scratch { values, multiplier } = scratch;
+                step.step(parameters, *rows, first, gradients, values, multiplier);
+            }
         }
     }
 }
