@@ -53,6 +53,12 @@ pub trait Island: Send {
     /// Mean loss in nats per token over the held-out split, with the present parameters.
     fn evaluate(&mut self) -> Result<f64, IslandError>;
 
+    /// The same over a part of that split, always the same one: what a node that trains can afford
+    /// every few seconds.
+    fn glance(&mut self) -> Result<f64, IslandError> {
+        self.evaluate()
+    }
+
     /// Writes everything that a restart needs into the folder `into`, which exists and is empty.
     fn save(&mut self, into: &Path) -> Result<(), IslandError>;
 

@@ -37,7 +37,7 @@ pub enum Errand {
     Capture(FragmentId),
     /// Put an outer version under the island's progress.
     Adopt(Box<Adoption>),
-    /// Measure the held-out loss.
+    /// Glance at the held-out loss.
     Evaluate,
     /// Write a checkpoint.
     Save {
@@ -331,7 +331,7 @@ impl Worker {
                 self.backlog.tell(Told::Adopted { fragment, version });
             }
             Errand::Evaluate => {
-                let loss = self.island.evaluate()?;
+                let loss = self.island.glance()?;
                 self.backlog.tell(Told::Evaluated { loss, took: began.elapsed() });
             }
             Errand::Save { folder, reply } => {

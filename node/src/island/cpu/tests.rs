@@ -62,6 +62,37 @@ fn the_gradient_is_that_of_central_differences() {
 }
 
 #[test]
+fn rounded_products_give_nearly_the_same_gradient_and_learn_as_well() {
+    let Some(bf16) = Precision::bf16() else {
+        println!("skipped: this processor has no tile unit");
+        return;
+    };
+    let norm = |it: &[f32]| it.iter().map(|&it| f64::from(it).powi(2)).sum::<f64>().sqrt();
+    for optimiser in [InnerOptimiser::AdamW, InnerOptimiser::muon()] {
+        let [(exact, exact_loss), (rounded, rounded_loss)] = [Precision::F32, bf16].map(|it| {
+            let (shape, layout, mut parameters) = small(true);
+            let mut llama = Llama::new(shape, &layout, 64, 2).unwrap().in_precision(it);
+            let settings = Settings { optimiser, ..Settings::default() };
+            let mut inner = Optimiser::new(&layout, settings).in_precision(it);
+            let batch = tokens(3, 65 * 4);
+            llama.gradient(&parameters, &batch);
+            let gradient = llama.gradients().mean();
+            llama.gradients().clear();
+            let loss = (0..40).map(|_| {
+                let loss = llama.gradient(&parameters, &batch);
+                inner.step(&mut parameters, llama.gradients(), 3e-3).unwrap();
+                loss
+            });
+            (gradient, loss.last().unwrap())
+        });
+        let apart: Vec<f32> = exact.iter().zip(&rounded).map(|(one, two)| one - two).collect();
+        let relative = norm(&apart) / norm(&exact);
+        assert!(relative > 0.0 && relative < 0.03, "{relative}");
+        assert!((exact_loss - rounded_loss).abs() < 0.05, "{exact_loss}, {rounded_loss}");
+    }
+}
+
+#[test]
 fn single_parameters_have_the_slope_that_the_gradient_says() {
     let (shape, layout, mut parameters) = small(false);
     let mut llama = Llama::new(shape, &layout, 9, 1).unwrap();
