@@ -31,6 +31,8 @@ use threads::Threads;
 const ELEMENTS: usize = 1 << 22;
 const MEMBERS: u8 = 8;
 const TURNS: usize = 7;
+/// Rounds until a fold has all the buffers that it will have.
+const FILL: usize = 40;
 const CODEC: Codec = Codec::Int4;
 
 fn main() {
@@ -39,7 +41,7 @@ fn main() {
     println!("One round: {MEMBERS} contributions, {ELEMENTS} parameters, {CODEC:?}\n");
     swarm.parts(&one, &two);
     swarm.rules(&one);
-    for copies in [32, 18, 8, 4, 2] {
+    for copies in [32, 18, 4] {
         swarm.late(&one, Budget::of_copies(copies));
     }
     swarm.account(&one, &two);
@@ -95,7 +97,7 @@ impl Swarm {
         let mut folds = [(); 2].map(|()| self.fold(MergeRule::Mean, Budget::AMPLE));
         let mut times = vec![Vec::new(); 2 * PARTS.len()];
         // The first rounds fill the fold's buffers; they are not counted.
-        for turn in 0..20 + TURNS {
+        for turn in 0..FILL + TURNS {
             for (column, pool) in [one, two].into_iter().enumerate() {
                 pool.wake();
                 let mut note = |part: usize, time| times[2 * part + column].push(time);
@@ -103,7 +105,7 @@ impl Swarm {
                 let cuts = cuts(&self.known, 0, round);
                 let fold = &mut folds[column];
                 let whole = time(|| fold.refold(&cuts, &self.store, pool).unwrap());
-                if turn < 20 {
+                if turn < FILL {
                     continue;
                 }
                 note(0, time(|| self.decode(&mut decoded, pool)));

@@ -214,8 +214,8 @@ const STRIDE_MIN: Version = 4;
 const ANCHORS_MIN: usize = 2;
 /// Anchors at most.
 const ANCHORS_MAX: usize = 6;
-/// Buffers kept for later: a round replaces one, a re-fold also an anchor or two.
-const SPARES_MAX: usize = 4;
+/// Buffers kept for later: a re-fold replaces a merge and two anchors.
+const SPARES_MAX: usize = 5;
 
 const _: () = assert!(merges_of(STRIDES[0]) + 2 * ANCHORS_MAX <= Budget::AMPLE.copies());
 
