@@ -22,7 +22,7 @@ use atoll_protocol::fragment::Fragment;
 use atoll_protocol::genesis::{Genesis, MergeRule, TensorKind};
 use atoll_protocol::id::Version;
 use atoll_protocol::island::Account;
-use atoll_protocol::outer::{self, Fold, Member, Norms, OuterState};
+use atoll_protocol::outer::{self, Budget, Fold, Member, Norms, OuterState};
 use atoll_protocol::pool::Pool;
 use atoll_protocol::rng::Rng;
 use swarm::{Contribution, Store, bell, contribute_with, cuts, fragment, genesis};
@@ -31,6 +31,8 @@ use threads::Threads;
 const ELEMENTS: usize = 1 << 22;
 const MEMBERS: u8 = 8;
 const TURNS: usize = 7;
+/// Rounds until a fold has all the buffers that it will have.
+const FILL: usize = 40;
 const CODEC: Codec = Codec::Int4;
 
 fn main() {
@@ -39,7 +41,9 @@ fn main() {
     println!("One round: {MEMBERS} contributions, {ELEMENTS} parameters, {CODEC:?}\n");
     swarm.parts(&one, &two);
     swarm.rules(&one);
-    swarm.late(&one);
+    for copies in [32, 18, 4] {
+        swarm.late(&one, Budget::of_copies(copies));
+    }
     swarm.account(&one, &two);
 }
 
@@ -77,10 +81,11 @@ impl Swarm {
         Self { fragment, payloads, store, known }
     }
 
-    fn fold(&self, rule: MergeRule) -> Fold {
+    fn fold(&self, rule: MergeRule, budget: Budget) -> Fold {
         let genesis = Genesis { codec: CODEC, ..genesis(rule) };
         let params = bell(&mut Rng::new(2), ELEMENTS, 0.02);
-        Fold::new(self.fragment.clone(), &genesis, OuterState::new(self.fragment.id, &params))
+        let base = OuterState::new(self.fragment.id, &params);
+        Fold::new(self.fragment.clone(), &genesis, base, budget)
     }
 
     /// The parts alone, on buffers that are already there, and the fold of one more round.
@@ -88,11 +93,11 @@ impl Swarm {
         let genesis = genesis(MergeRule::Mean);
         let mut decoded = vec![vec![0.0f32; ELEMENTS]; usize::from(MEMBERS)];
         let mut merged = vec![0.0f32; ELEMENTS];
-        let mut state = self.fold(MergeRule::Mean).head().clone();
-        let mut folds = [self.fold(MergeRule::Mean), self.fold(MergeRule::Mean)];
+        let mut state = self.fold(MergeRule::Mean, Budget::AMPLE).head().clone();
+        let mut folds = [(); 2].map(|()| self.fold(MergeRule::Mean, Budget::AMPLE));
         let mut times = vec![Vec::new(); 2 * PARTS.len()];
         // The first rounds fill the fold's buffers; they are not counted.
-        for turn in 0..20 + TURNS {
+        for turn in 0..FILL + TURNS {
             for (column, pool) in [one, two].into_iter().enumerate() {
                 pool.wake();
                 let mut note = |part: usize, time| times[2 * part + column].push(time);
@@ -100,7 +105,7 @@ impl Swarm {
                 let cuts = cuts(&self.known, 0, round);
                 let fold = &mut folds[column];
                 let whole = time(|| fold.refold(&cuts, &self.store, pool).unwrap());
-                if turn < 20 {
+                if turn < FILL {
                     continue;
                 }
                 note(0, time(|| self.decode(&mut decoded, pool)));
@@ -168,8 +173,8 @@ impl Swarm {
     }
 
     /// A base 64 rounds behind: one more round, against a contribution eight rounds late.
-    fn late(&self, pool: &Threads) {
-        let mut fold = self.fold(MergeRule::Mean);
+    fn late(&self, pool: &Threads, budget: Budget) {
+        let mut fold = self.fold(MergeRule::Mean, budget);
         let (mut ordinary, mut late) = (Vec::new(), Vec::new());
         let without = |round: Version, head: Version| {
             let mut cuts = cuts(&self.known, 0, head);
@@ -188,7 +193,8 @@ impl Swarm {
         }
         let worst = late.iter().copied().fold(0.0, f64::max);
         let (ordinary, late) = (median(ordinary), median(late));
-        println!("\n| base 64 behind, 1 thread | ms | ratio |\n|---|---|---|");
+        let copies = budget.copies();
+        println!("\n| base 64 behind, {copies} copies, 1 thread | ms | ratio |\n|---|---|---|");
         println!("| one more round | {ordinary:.1} | 1.00 |");
         println!("| eight rounds late, median | {late:.1} | {:.2} |", late / ordinary);
         println!("| eight rounds late, worst of 8 | {worst:.1} | {:.2} |", worst / ordinary);

@@ -5,6 +5,7 @@
 //! cuts give equal bits: only `+ - * /` and `sqrt`, in an order that the cut and the fragment
 //! fix, parallel over elements only.
 
+mod budget;
 mod clip;
 mod fold;
 mod merge;
@@ -14,7 +15,8 @@ mod state;
 mod step;
 mod weight;
 
-pub use fold::{COPIES_CALM, COPIES_MAX, Cut, CutMember, Fold, FoldError, Payloads};
+pub use budget::{Budget, fold_bytes};
+pub use fold::{Cut, CutMember, Fold, FoldError, Payloads};
 pub use merge::{Member, merge, merge_into};
 pub use norm::{CheckError, Norms, check};
 pub use state::{OuterState, SnapshotError};

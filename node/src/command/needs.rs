@@ -4,7 +4,7 @@ use std::path::Path;
 
 use atoll_node::units;
 use atoll_protocol::genesis::Genesis;
-use atoll_protocol::outer::COPIES_CALM;
+use atoll_protocol::outer::fold_bytes;
 
 /// Bytes, about.
 #[derive(Clone, Copy, Debug)]
@@ -16,12 +16,13 @@ pub(crate) struct Needs {
 
 impl Needs {
     pub(crate) fn new(genesis: &Genesis) -> Self {
-        let values = 4 * genesis.fragment_map().elements() as u64;
+        let parameters = genesis.fragment_map().elements() as u64;
+        let values = 4 * parameters;
         // Parameters and momentum.
         let snapshot = 2 * values;
         // The trainer's parameters, gradients and two moments; its account of outer and pending;
-        // and what a fold remembers while rounds become stable soon.
-        let memory = (4 + 2 + COPIES_CALM) * values + PROGRAM;
+        // the head to adopt; and what folds have at most.
+        let memory = (4 + 2 + 1) * values + fold_bytes(parameters) + PROGRAM;
         // Two bases and a snapshot on its way, two checkpoints, and payloads of an eighth of the
         // parameters for as long as rounds stay open, for a handful of islands.
         let payloads = values / 8 * u64::from(genesis.rounds.horizon) * ISLANDS;

@@ -13,7 +13,7 @@ use atoll_protocol::fault::Fault;
 use atoll_protocol::fragment::Fragment;
 use atoll_protocol::genesis::Genesis;
 use atoll_protocol::id::{ContentId, FragmentId, Version};
-use atoll_protocol::outer::{self, Cut, Fold, FoldError, OuterState};
+use atoll_protocol::outer::{self, Budget, Cut, Fold, FoldError, OuterState};
 use atoll_protocol::pool::Inline;
 use tokio::sync::mpsc;
 
@@ -116,9 +116,10 @@ impl Part {
         genesis: &Genesis,
         base: OuterState,
         digest: ContentId,
+        budget: Budget,
     ) -> Self {
         let head = base.params().into();
-        let fold = Some(Box::new(Fold::new(fragment.clone(), genesis, base)));
+        let fold = Some(Box::new(Fold::new(fragment.clone(), genesis, base, budget)));
         Self {
             fragment,
             fold,
@@ -242,17 +243,16 @@ fn install(
     store: &Store,
 ) -> Result<Folded, Broken> {
     let installed = |good| Some(Input::Installed { fragment: shape.id, content, good });
-    let bytes = store.content(&content).ok().flatten();
-    let state = bytes
-        .filter(|bytes| content_id(bytes) == content)
-        .and_then(|bytes| OuterState::from_bytes(&bytes, shape).ok());
-    let Some(state) = state else {
+    let is_good =
+        |bytes: &Vec<u8>| content_id(bytes) == content && OuterState::check(bytes, shape).is_ok();
+    let Some(snapshot) = store.content(&content).ok().flatten().filter(is_good) else {
         return Ok(Folded { input: installed(false), head: None, base: None });
     };
-    if let Err(error) = store.put_base(content, state.bytes(), shape.id) {
+    if let Err(error) = store.put_base(content, &snapshot, shape.id) {
         return Err(Broken::Disk(Job::Install(content), error.into()));
     }
-    fold.install(state);
+    fold.install(&snapshot).expect("checked just now");
+    drop(snapshot);
     let head = Some(fold.head().params().into());
     Ok(Folded { input: installed(true), head, base: Some(content) })
 }

@@ -6,7 +6,7 @@ use atoll_protocol::crypto::Key;
 use atoll_protocol::engine::{Engine, EngineConfig, Record, Resumed};
 use atoll_protocol::genesis::Genesis;
 use atoll_protocol::id::{ContentId, FragmentId, NodeId, Version};
-use atoll_protocol::outer::OuterState;
+use atoll_protocol::outer::{Budget, OuterState};
 use atoll_protocol::planted::Planted;
 use atoll_protocol::pool::Inline;
 use atoll_protocol::time::Time;
@@ -105,6 +105,7 @@ impl Revival<'_> {
         initial: &[(OuterState, ContentId)],
     ) -> Result<Vec<Part>, String> {
         let map = self.genesis.fragment_map();
+        let budget = Budget::of_run(map.elements() as u64);
         let mut parts = Vec::new();
         for (fragment, (first, first_digest)) in map.fragments().iter().zip(initial) {
             let status = engine.status(fragment.id);
@@ -116,7 +117,7 @@ impl Revival<'_> {
                 let bytes = bytes.ok_or_else(|| format!("outer state {digest} is gone"))?;
                 OuterState::from_bytes(&bytes, fragment).map_err(|error| error.to_string())?
             };
-            parts.push(Part::new(fragment.clone(), self.genesis, state, digest));
+            parts.push(Part::new(fragment.clone(), self.genesis, state, digest, budget));
         }
         Ok(parts)
     }

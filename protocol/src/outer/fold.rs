@@ -2,7 +2,7 @@
 //!
 //! A late contribution changes a round that was folded before. The fold then starts again from
 //! the nearest state it remembers, merges only the rounds whose cut is new to it, and takes the
-//! steps of all later rounds in one pass. See [`memory`] for what is remembered.
+//! steps of all later rounds in a few passes. See [`memory`] for what is remembered.
 
 mod memory;
 
@@ -17,11 +17,11 @@ use crate::codec::{Codec, PayloadError};
 use crate::fragment::Fragment;
 use crate::genesis::{Genesis, Merge, Outer};
 use crate::id::{ContentId, ContributionId, FragmentId, NodeId, Version};
-pub use crate::outer::fold::memory::{COPIES_CALM, COPIES_MAX};
-use crate::outer::fold::memory::{MERGES_KEPT, Memory, STRIDE};
+use crate::outer::budget::Budget;
+use crate::outer::fold::memory::Memory;
 use crate::outer::merge::{Member, merge_into};
 use crate::outer::norm::Norms;
-use crate::outer::state::OuterState;
+use crate::outer::state::{OuterState, SnapshotError};
 use crate::outer::step::steps;
 use crate::pool::Pool;
 
@@ -115,9 +115,10 @@ pub enum FoldError {
 
 impl Fold {
     /// A fold that begins at `base`, with no rounds.
-    pub fn new(fragment: Fragment, genesis: &Genesis, base: OuterState) -> Self {
+    pub fn new(fragment: Fragment, genesis: &Genesis, base: OuterState, budget: Budget) -> Self {
         assert_eq!(base.elements(), fragment.elements, "the base is a state of this fragment");
         Self {
+            memory: Memory::new(fragment.elements, budget),
             fragment,
             outer: genesis.outer,
             merge: genesis.merge,
@@ -126,7 +127,6 @@ impl Fold {
             base,
             rounds: VecDeque::new(),
             digests: BTreeMap::new(),
-            memory: Memory::default(),
         }
     }
 
@@ -138,6 +138,17 @@ impl Fold {
     /// The newest version.
     pub fn head(&self) -> &OuterState {
         &self.head
+    }
+
+    /// Copies of the parameters that it has beside base and head.
+    pub fn copies(&self) -> usize {
+        let merges = self.rounds.iter().filter(|round| round.merged.is_some()).count();
+        merges + self.memory.held()
+    }
+
+    /// The most copies that it ever had, also in the middle of its work.
+    pub fn copies_most(&self) -> usize {
+        self.memory.made().1
     }
 
     /// Makes the head the fold of the base and `cuts`, which lists every round after the base in
@@ -168,15 +179,16 @@ impl Fold {
         let climbed = self.climb(payloads, pool);
         // After a failure only the rounds that the head contains are true.
         self.truncate();
+        debug_assert_eq!(self.copies(), self.memory.made().0, "no buffer is lost");
         climbed?;
         Ok(self.digest(pool))
     }
 
     /// Makes version `to` the base, forgets what came before it and returns its digest.
     ///
-    /// Merges are remembered for the newest rounds only, so a version further back may need its
-    /// payloads once more: they may be dropped after this call, not before. On an error the base
-    /// stays what it was.
+    /// Only some merges are remembered, so the rounds up to `to` may need their payloads once
+    /// more: they may be dropped after this call, not before. On an error the base is the newest
+    /// version that could be reached; if `to` is the next one, that is the base as it was.
     pub fn advance_base(
         &mut self,
         to: Version,
@@ -187,29 +199,32 @@ impl Fold {
         if to < base || to > head {
             return Err(FoldError::Outside { version: to, base, head });
         }
-        if to > base {
-            let next = self.state_at(to, payloads, pool)?;
-            let old = std::mem::replace(&mut self.base, next);
-            let stable = (to - base) as usize;
-            self.rounds.drain(..stable).for_each(|round| self.memory.recycle_merge(round.merged));
-            self.digests.retain(|version, _| *version >= to);
-            self.memory.recycle_state(old);
-            self.memory.forget_anchors(|version| version <= to);
+        self.lift_base(to, pool);
+        while self.base.version() < to {
+            let from = self.base.version();
+            let end = self.merge_rounds(from, to, payloads, pool)?;
+            // All merges are there, so nothing can fail once the base has changed.
+            let merges = merges(&self.rounds, 0, self.index_after(end));
+            steps(&mut self.base, &self.outer, &merges, pool);
+            self.forget_stable((end - from) as usize);
         }
+        debug_assert_eq!(self.copies(), self.memory.made().0, "no buffer is lost");
         let known = self.digests.get(&to).copied();
         let digest = known.unwrap_or_else(|| self.base.digest(pool));
         self.digests.insert(to, digest);
         Ok(digest)
     }
 
-    /// Begins again at a snapshot from a peer: base and head are that state.
-    pub fn install(&mut self, base: OuterState) {
-        assert_eq!(base.elements(), self.fragment.elements, "a snapshot of this fragment");
-        self.head = base.clone();
-        self.base = base;
+    /// Begins again at a snapshot from a peer: base and head are that state. On an error nothing
+    /// has changed.
+    pub fn install(&mut self, snapshot: &[u8]) -> Result<(), SnapshotError> {
+        OuterState::check(snapshot, &self.fragment)?;
         self.rounds.clear();
         self.digests.clear();
-        self.memory = Memory::default();
+        self.memory.clear();
+        self.base.copy_from_bytes(snapshot);
+        self.head.copy_from_bytes(snapshot);
+        Ok(())
     }
 
     /// The head's digest, computed at most once for each state.
@@ -223,8 +238,29 @@ impl Fold {
     fn rewind(&mut self, version: Version, pool: &dyn Pool) {
         self.digests.retain(|known, _| *known <= version);
         self.memory.forget_anchors(|known| known > version);
-        let nearest = self.memory.anchor_before(version).unwrap_or(&self.base);
-        self.head.copy_from(nearest, pool);
+        match self.memory.anchor_before(version) {
+            Some(anchor) => anchor.copy_to(&mut self.head, pool),
+            None => self.head.copy_from(&self.base, pool),
+        }
+    }
+
+    /// Takes the base forward to the nearest remembered state at or before `to`.
+    fn lift_base(&mut self, to: Version, pool: &dyn Pool) {
+        let from = self.base.version();
+        if to == self.head.version() && to > from {
+            self.base.copy_from(&self.head, pool);
+        } else if let Some(anchor) = self.memory.anchor_before(to) {
+            anchor.copy_to(&mut self.base, pool);
+        }
+        self.forget_stable((self.base.version() - from) as usize);
+    }
+
+    /// Forgets the first `count` rounds, which are part of the base now.
+    fn forget_stable(&mut self, count: usize) {
+        let base = self.base.version();
+        self.rounds.drain(..count).filter_map(|it| it.merged).for_each(|it| self.memory.give(it));
+        self.digests.retain(|version, _| *version >= base);
+        self.memory.forget_anchors(|version| version <= base);
     }
 
     /// Lists `cuts` as the rounds from index `same` on; a merge stays if its cut does.
@@ -236,21 +272,21 @@ impl Fold {
             let merged = match known {
                 Some(known) if known.is(cut) => known.merged,
                 Some(known) => {
-                    self.memory.recycle_merge(known.merged);
+                    known.merged.into_iter().for_each(|buffer| self.memory.give(buffer));
                     None
                 }
                 None => None,
             };
             self.rounds.push_back(Folded { members, merged });
         }
-        old.for_each(|round| self.memory.recycle_merge(round.merged));
+        old.filter_map(|it| it.merged).for_each(|buffer| self.memory.give(buffer));
     }
 
     /// Forgets whatever is beyond the head.
     fn truncate(&mut self) {
         let head = self.head.version();
         let done = self.index_after(head);
-        self.rounds.drain(done..).for_each(|round| self.memory.recycle_merge(round.merged));
+        self.rounds.drain(done..).filter_map(|it| it.merged).for_each(|it| self.memory.give(it));
         self.digests.retain(|version, _| *version <= head);
         self.memory.forget_anchors(|version| version > head);
     }
@@ -258,59 +294,81 @@ impl Fold {
     /// Steps the head through the rounds it lacks.
     fn climb(&mut self, payloads: &dyn Payloads, pool: &dyn Pool) -> Result<(), FoldError> {
         let target = self.base.version() + version_offset(self.rounds.len());
+        let plan = self.memory.plan();
         while self.head.version() < target {
             let from = self.head.version();
-            let to = target.min(from - from % STRIDE + STRIDE);
-            self.merge_rounds(from + 1, to, payloads, pool)?;
+            let stop = plan.stop_after(from);
+            let to = self.merge_rounds(from, target.min(stop), payloads, pool)?;
             let merges = merges(&self.rounds, self.index_after(from), self.index_after(to));
             steps(&mut self.head, &self.outer, &merges, pool);
-            if to.is_multiple_of(STRIDE) {
-                self.memory.remember(&self.head, pool);
+            if to == stop && self.is_far() {
+                self.remember_head(pool);
             }
-            self.forget_merges(to.saturating_sub(MERGES_KEPT));
         }
         Ok(())
     }
 
-    /// The state at `to`, which is after the base and not after the head.
-    fn state_at(
-        &mut self,
-        to: Version,
-        payloads: &dyn Payloads,
-        pool: &dyn Pool,
-    ) -> Result<OuterState, FoldError> {
-        let mut state = self.memory.spare_state().unwrap_or_else(|| self.base.clone());
-        let nearest = self.memory.anchor_before(to).unwrap_or(&self.base);
-        let nearest = if to == self.head.version() { &self.head } else { nearest };
-        state.copy_from(nearest, pool);
-        while state.version() < to {
-            let from = state.version();
-            let end = to.min(from + STRIDE);
-            self.merge_rounds(from + 1, end, payloads, pool)?;
-            let merges = merges(&self.rounds, self.index_after(from), self.index_after(end));
-            steps(&mut state, &self.outer, &merges, pool);
-            self.forget_merges(end.min(self.head.version().saturating_sub(MERGES_KEPT)));
+    /// Makes the head an anchor, in the place of the oldest merges if there is no other.
+    fn remember_head(&mut self, pool: &dyn Pool) {
+        let version = self.head.version();
+        self.memory.thin_anchors(version);
+        let before = self.index_after(version);
+        let mut merges = self.rounds.iter_mut().take(before).filter_map(|it| it.merged.take());
+        while self.memory.room() < 2
+            && let Some(buffer) = merges.next()
+        {
+            self.memory.give(buffer);
         }
-        Ok(state)
+        self.memory.remember(&self.head, pool);
     }
 
-    /// Merges those of the rounds `from..=to` whose merge is not remembered.
+    /// Whether the base is so far behind the newest round that re-folds begin at anchors.
+    fn is_far(&self) -> bool {
+        self.memory.plan().is_far(self.rounds.len())
+    }
+
+    /// Merges the rounds after `from`, at least one and up to `to` as far as there is room.
+    /// Returns the last that is merged.
     fn merge_rounds(
         &mut self,
         from: Version,
         to: Version,
         payloads: &dyn Payloads,
         pool: &dyn Pool,
-    ) -> Result<(), FoldError> {
-        for round in from..=to {
+    ) -> Result<Version, FoldError> {
+        for round in from + 1..=to {
             let index = self.index_after(round) - 1;
-            if self.rounds[index].merged.is_none() {
-                let mut out = self.memory.spare_merge(self.fragment.elements);
-                self.merge_round(round, &self.rounds[index].members, payloads, &mut out, pool)?;
-                self.rounds[index].merged = Some(out);
+            if self.rounds[index].merged.is_some() {
+                continue;
             }
+            let mut out = match self.memory.take() {
+                Some(buffer) => buffer,
+                None if round == from + 1 => self.give_up(index),
+                None => return Ok(round - 1),
+            };
+            let members = &self.rounds[index].members;
+            if let Err(error) = self.merge_round(round, members, payloads, &mut out, pool) {
+                self.memory.give(out);
+                return Err(error);
+            }
+            self.rounds[index].merged = Some(out);
         }
-        Ok(())
+        Ok(to)
+    }
+
+    /// A buffer of something that is remembered, to merge the round at `index`, which has the
+    /// next step: of a round before it, as those have been stepped, or else of the last.
+    fn give_up(&mut self, index: usize) -> Vec<f32> {
+        let far = self.is_far();
+        if !far && self.memory.forget_oldest_anchor() {
+            return self.memory.take().expect("an anchor has two");
+        }
+        let held = |index: &usize| self.rounds[*index].merged.is_some();
+        // Near the head merges are worth most where re-folds begin at anchors, else near the base.
+        let before = if far { (0..index).find(held) } else { (0..index).rfind(held) };
+        let victim = before.or_else(|| (index + 1..self.rounds.len()).rfind(held));
+        let merged = victim.and_then(|victim| self.rounds[victim].merged.take());
+        merged.expect("anchors alone do not fill a budget")
     }
 
     fn merge_round(
@@ -333,14 +391,6 @@ impl Fold {
             .collect();
         merge_into(&self.fragment, &self.merge, self.codec, &members, out, pool)
             .map_err(|error| FoldError::Payload { round, error })
-    }
-
-    /// Forgets the merges of rounds up to `last`.
-    fn forget_merges(&mut self, last: Version) {
-        let end = (last.saturating_sub(self.base.version()) as usize).min(self.rounds.len());
-        for round in self.rounds.iter_mut().take(end) {
-            self.memory.recycle_merge(round.merged.take());
-        }
     }
 
     /// How many rounds lead from the base to `version`.

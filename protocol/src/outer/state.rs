@@ -66,21 +66,28 @@ impl OuterState {
 
     /// The state that a snapshot holds, if it is one of `fragment` and every value is finite.
     pub fn from_bytes(bytes: &[u8], fragment: &Fragment) -> Result<Self, SnapshotError> {
+        Self::check(bytes, fragment)?;
+        let mut state = Self { words: vec![0; bytes.len() / WORD_BYTES] };
+        state.copy_from_bytes(bytes);
+        Ok(state)
+    }
+
+    /// Whether bytes are a snapshot of `fragment` and every value is finite.
+    pub fn check(bytes: &[u8], fragment: &Fragment) -> Result<(), SnapshotError> {
         let expected = (HEADER_WORDS + 2 * fragment.elements) * WORD_BYTES;
         if bytes.len() != expected {
             return Err(SnapshotError::Length { bytes: bytes.len(), expected });
         }
-        let mut words = vec![0u32; bytes.len() / WORD_BYTES];
-        // The bytes may lie at any address, the words may not.
-        bytemuck::cast_slice_mut::<u32, u8>(&mut words).copy_from_slice(bytes);
+        // The bytes may lie at any address, so words are read one by one.
+        let (head, values) = bytes.as_chunks::<WORD_BYTES>().0.split_at(HEADER_WORDS);
+        let head: Vec<u32> = head.iter().map(|word| u32::from_le_bytes(*word)).collect();
         let count = u32::try_from(fragment.elements).map_err(|_| SnapshotError::Header)?;
-        if words[..HEADER_WORDS] != header(fragment.id, words[VERSION_WORD], count) {
+        if head != header(fragment.id, head[VERSION_WORD], count) {
             return Err(SnapshotError::Header);
         }
-        let values = bytemuck::cast_slice::<u32, f32>(&words[HEADER_WORDS..]);
-        match values.iter().position(|value| !value.is_finite()) {
+        match values.iter().position(|value| !f32::from_le_bytes(*value).is_finite()) {
             Some(index) => Err(SnapshotError::NotFinite { index }),
-            None => Ok(Self { words }),
+            None => Ok(()),
         }
     }
 
@@ -102,9 +109,20 @@ impl OuterState {
 
     /// Becomes `other`, in the memory that is already there.
     pub(super) fn copy_from(&mut self, other: &Self, pool: &dyn Pool) {
-        debug_assert_eq!(self.words.len(), other.words.len());
-        let parts = self.words.chunks_mut(CHUNK).zip(other.words.chunks(CHUNK)).collect();
-        pool::map(pool, parts, |(to, from)| to.copy_from_slice(from));
+        self.set_version(other.version());
+        self.copy_from_parts(other.params(), other.momentum(), pool);
+    }
+
+    /// Takes over parameters and momentum.
+    pub(super) fn copy_from_parts(&mut self, params: &[f32], momentum: &[f32], pool: &dyn Pool) {
+        let parts = self.parts_mut();
+        copy(parts.0, params, pool);
+        copy(parts.1, momentum, pool);
+    }
+
+    /// Becomes the state of a snapshot that was checked.
+    pub(super) fn copy_from_bytes(&mut self, bytes: &[u8]) {
+        bytemuck::cast_slice_mut::<u32, u8>(&mut self.words).copy_from_slice(bytes);
     }
 }
 
@@ -138,6 +156,13 @@ pub enum SnapshotError {
         /// Its index among parameters and momentum.
         index: usize,
     },
+}
+
+/// Copies values, bit for bit.
+pub(super) fn copy(to: &mut [f32], from: &[f32], pool: &dyn Pool) {
+    assert_eq!(to.len(), from.len(), "values of one fragment");
+    let parts = to.chunks_mut(CHUNK).zip(from.chunks(CHUNK)).collect();
+    pool::map(pool, parts, |(to, from): (&mut [f32], &[f32])| to.copy_from_slice(from));
 }
 
 fn header(fragment: FragmentId, version: Version, count: u32) -> [u32; HEADER_WORDS] {

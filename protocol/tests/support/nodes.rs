@@ -14,7 +14,7 @@ use atoll_protocol::fragment::Fragment;
 use atoll_protocol::genesis::{Genesis, Init, TensorKind, TensorSpec};
 use atoll_protocol::id::{ContentId, FragmentId, NodeId};
 use atoll_protocol::message::Message;
-use atoll_protocol::outer::{Fold, Norms, OuterState, Payloads, check};
+use atoll_protocol::outer::{Budget, Fold, Norms, OuterState, Payloads, check};
 use atoll_protocol::planted::Planted;
 use atoll_protocol::pool::Inline;
 use atoll_protocol::testkit;
@@ -208,6 +208,8 @@ impl Room {
             planted: Planted::default(),
         };
         let engine = Engine::new(config, records.clone(), self.now);
+        // Nodes agree whatever memory each of them has.
+        let budget = Budget::of_copies(usize::from(key.node().0[0] % 33));
         let folds =
             map.fragments()
                 .iter()
@@ -217,7 +219,7 @@ impl Room {
                     let base = store.0.get(&digest).map_or(state, |(bytes, _)| {
                         OuterState::from_bytes(bytes, fragment).unwrap()
                     });
-                    Fold::new(fragment.clone(), &self.genesis, base)
+                    Fold::new(fragment.clone(), &self.genesis, base, budget)
                 })
                 .collect();
         Node {
@@ -371,8 +373,7 @@ impl Room {
             }
             Output::Install { fragment, content } => {
                 let bytes = &node.store.0[&content].0;
-                let state = OuterState::from_bytes(bytes, map.fragment(fragment).unwrap());
-                let good = state.map(|state| node.folds[fragment.index()].install(state)).is_ok();
+                let good = node.folds[fragment.index()].install(bytes).is_ok();
                 Input::Installed { fragment, content, good }
             }
             other => panic!("not work: {other:?}"),

@@ -9,7 +9,7 @@ use atoll_protocol::crypto;
 use atoll_protocol::fragment::{Fragment, Piece};
 use atoll_protocol::genesis::{Genesis, Merge, MergeRule, Outer, TensorKind};
 use atoll_protocol::id::{ContentId, ContributionId, FragmentId, NodeId, Version};
-use atoll_protocol::outer::{self, Cut, CutMember, Fold, Norms, OuterState, Payloads};
+use atoll_protocol::outer::{self, Budget, Cut, CutMember, Fold, Norms, OuterState, Payloads};
 use atoll_protocol::pool::Inline;
 use atoll_protocol::rng::Rng;
 
@@ -89,7 +89,11 @@ pub(crate) fn initial(fragment: &Fragment) -> OuterState {
 }
 
 pub(crate) fn fold(fragment: &Fragment, rule: MergeRule) -> Fold {
-    Fold::new(fragment.clone(), &genesis(rule), initial(fragment))
+    fold_within(fragment, rule, Budget::AMPLE)
+}
+
+pub(crate) fn fold_within(fragment: &Fragment, rule: MergeRule, budget: Budget) -> Fold {
+    Fold::new(fragment.clone(), &genesis(rule), initial(fragment), budget)
 }
 
 /// Stores `values` as an admitted contribution of `author` to `round`.

@@ -80,7 +80,7 @@ fn time(inputs: &Inputs, sizing: &Sizing) -> [Bound; 4] {
 /// What a large host has.
 fn host(sizing: &Sizing) -> [Bound; 2] {
     [
-        bound("memory of the host", sizing.host_bytes_most(), HOST_BYTES, words::bytes),
+        bound("memory of the host", sizing.host_bytes(), HOST_BYTES, words::bytes),
         count("threads that fold", sizing.threads, HOST_THREADS),
     ]
 }

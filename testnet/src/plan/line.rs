@@ -127,16 +127,16 @@ fn storage(inputs: &Inputs, sizing: &Sizing) -> Vec<Line> {
             numbers: format!("16 * {params}"),
         },
         Line {
-            label: "memory: outer and pending",
+            label: "memory: outer, pending and head",
             value: bytes(memory.account),
-            formula: "8 * N",
-            numbers: format!("8 * {params}"),
+            formula: "12 * N",
+            numbers: format!("12 * {params}"),
         },
         Line {
-            label: "memory: fold, calm to most",
-            value: format!("{} to {}", bytes(memory.fold.calm), bytes(memory.fold.most)),
-            formula: "52 * N to 144 * N",
-            numbers: format!("52 * {params} to 144 * {params}"),
+            label: "memory: fold, at most",
+            value: bytes(memory.fold),
+            formula: "24 * N + 64 MiB",
+            numbers: format!("24 * {params} + 64 MiB, in whole copies of 4 * {params}"),
         },
         Line {
             label: "memory: payloads being merged",

@@ -40,8 +40,8 @@ fn print_states(out: &mut dyn Write, given: &Inputs) -> io::Result<()> {
     writeln!(out, "### What does not depend on the number of islands\n")?;
     writeln!(
         out,
-        "| parameters | fragments | payload | snapshot | training | account | fold, calm | fold, \
-         most |\n|---|---|---|---|---|---|---|---|"
+        "| parameters | fragments | payload | snapshot | training | account | fold |\n\
+         |---|---|---|---|---|---|---|"
     )?;
     for params in PARAMS {
         let inputs = sized(given, params, ISLANDS[0]);
@@ -52,8 +52,7 @@ fn print_states(out: &mut dyn Write, given: &Inputs) -> io::Result<()> {
             sizing.join.snapshot_bytes,
             memory.island,
             memory.account,
-            memory.fold.calm,
-            memory.fold.most,
+            memory.fold,
         ];
         let cells = cells.map(bytes).join(" | ");
         writeln!(out, "| {} | {} | {cells} |", number(params as f64), inputs.fragments)?;

@@ -2,7 +2,7 @@
 
 use atoll_protocol::codec::Codec;
 use atoll_protocol::limits::FRONTIER_ENTRIES_MAX;
-use atoll_protocol::outer::{COPIES_CALM, COPIES_MAX};
+use atoll_protocol::outer::fold_bytes;
 use serde::Serialize;
 
 use super::inputs::{Inputs, bits_per_parameter};
@@ -75,10 +75,10 @@ pub struct Utilisation {
 pub struct Memory {
     /// Parameters, gradients and two moments, without activations.
     pub island: f64,
-    /// The outer version and pending of the island's account.
+    /// The outer version and pending of the island's account, and the head that it adopts.
     pub account: f64,
-    /// States and merges that the fold remembers.
-    pub fold: Spread,
+    /// States and merges that the folds have at most.
+    pub fold: f64,
     /// Payloads of the round that is being merged.
     pub merging: f64,
 }
@@ -152,7 +152,7 @@ impl Sizing {
             memory: Memory {
                 island: ISLAND_BYTES * params,
                 account: ACCOUNT_BYTES * params,
-                fold: Spread { calm: FOLD_BYTES_CALM * params, most: FOLD_BYTES_MOST * params },
+                fold: fold_bytes(inputs.params) as f64,
                 merging: contributions * payload / fragments,
             },
             disk: Spread {
@@ -165,14 +165,9 @@ impl Sizing {
         }
     }
 
-    /// Memory of the host in a calm swarm, beside the island's own.
-    pub fn host_bytes_calm(&self) -> f64 {
-        self.memory.account + self.memory.fold.calm + self.memory.merging
-    }
-
     /// Memory of the host at most, beside the island's own.
-    pub fn host_bytes_most(&self) -> f64 {
-        self.memory.account + self.memory.fold.most + self.memory.merging
+    pub fn host_bytes(&self) -> f64 {
+        self.memory.account + self.memory.fold + self.memory.merging
     }
 
     /// Seconds until an island that stood still for `stopped` seconds has what it missed, over
@@ -240,12 +235,8 @@ pub(super) const ROUNDS_CALM: f64 = 3.0;
 pub(super) const SNAPSHOT_BYTES: f64 = 8.0;
 /// Parameters, gradients, two moments, 32-bit floats.
 pub(super) const ISLAND_BYTES: f64 = 16.0;
-/// Outer and pending.
-pub(super) const ACCOUNT_BYTES: f64 = 8.0;
-/// Buffers of 32-bit floats that a fold has.
-pub(super) const FOLD_BYTES_CALM: f64 = 4.0 * COPIES_CALM as f64;
-/// The most of them.
-pub(super) const FOLD_BYTES_MOST: f64 = 4.0 * COPIES_MAX as f64;
+/// Outer, pending, and the head to adopt.
+pub(super) const ACCOUNT_BYTES: f64 = 12.0;
 /// Two checkpoints of 12 bytes and two snapshots of 8: the new one is written beside the old.
 pub(super) const STATES_ON_DISK: f64 = 40.0;
 /// Checking (30.3 ms) and folding (33.0 ms) eight contributions of 4.2 million parameters on one

@@ -268,8 +268,8 @@ impl Simulation<'_> {
         });
         let good = snapshot.is_some();
         if let Some(snapshot) = snapshot {
-            state.disk.store_base(content, Rc::new(snapshot.clone()));
-            part.fold.install(snapshot);
+            part.fold.install(snapshot.bytes()).expect("checked just now");
+            state.disk.store_base(content, Rc::new(snapshot));
             part.head = part.fold.head().params().into();
         }
         Input::Installed { fragment, content, good }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use atoll_node::island::IslandError;
 use atoll_protocol::engine::{Command, Engine, EngineConfig, FragmentStatus, Input, Output};
 use atoll_protocol::id::FragmentId;
-use atoll_protocol::outer::Fold;
+use atoll_protocol::outer::{Budget, Fold};
+use atoll_protocol::rng::Rng;
 use atoll_protocol::time::Time;
 
 use super::agenda::Happening;
@@ -83,7 +84,7 @@ impl World {
         let shape = self.shared.fragments[fragment.index()].clone();
         Ok(Part {
             head: base.params().into(),
-            fold: Fold::new(shape, &self.shared.genesis, base.as_ref().clone()),
+            fold: Fold::new(shape, &self.shared.genesis, base.as_ref().clone(), self.budget(node)),
             ownership: Ownership::restore(
                 state.ownerships.get(fragment.index()),
                 state.disk.records(),
@@ -95,6 +96,14 @@ impl World {
             captures: 0,
             jobs: VecDeque::new(),
         })
+    }
+
+    /// The memory of a node's folds: any, as it must not change a bit. It has a generator of its
+    /// own, so that nothing else is drawn differently.
+    fn budget(&self, node: NodeIndex) -> Budget {
+        let copies = Rng::new(self.setup.seed ^ node as u64)
+            .range(Budget::LEAST.copies() as u64, Budget::AMPLE.copies() as u64);
+        Budget::of_copies(usize::try_from(copies).expect("a few dozen"))
     }
 
     /// The island, as the checkpoint and the engine's records have it.

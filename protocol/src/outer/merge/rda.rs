@@ -6,7 +6,7 @@
 
 use crate::codec::{CHUNK, PayloadError};
 use crate::genesis::TensorKind;
-use crate::outer::merge::sum::{Coefficients, weighted_sum};
+use crate::outer::merge::sum::{Coefficients, add_whole, weighted_sum};
 use crate::outer::merge::{Weighed, nearest_f32};
 use crate::outer::norm::{Norms, chunk_squares};
 use crate::outer::segment::segments;
@@ -86,14 +86,22 @@ fn replace_by_mean(
     out: &mut [f32],
     pool: &dyn Pool,
 ) -> Result<(), PayloadError> {
-    let mut means = vec![0.0; out.len()];
-    weighted_sum(cut, &Coefficients::Whole(mean.to_vec()), &mut means, pool, |_, _| ())?;
-    for (piece, _) in cut.fragment.pieces.iter().zip(plans).filter(|(_, plan)| **plan == Plan::Mean)
-    {
-        let range = piece.start..piece.start + piece.len;
-        out[range.clone()].copy_from_slice(&means[range]);
-    }
-    Ok(())
+    let parts = out.chunks_mut(CHUNK).enumerate().collect();
+    pool::map(pool, parts, |(index, part): (usize, &mut [f32])| {
+        let mut segments = segments(cut.fragment, index);
+        segments.retain(|segment| plans[segment.piece] == Plan::Mean);
+        if segments.is_empty() {
+            return Ok(());
+        }
+        let mut means = vec![0.0; part.len()];
+        add_whole(cut, index, mean, &mut means)?;
+        for segment in segments {
+            part[segment.range.clone()].copy_from_slice(&means[segment.range]);
+        }
+        Ok(())
+    })
+    .into_iter()
+    .collect()
 }
 
 /// What makes a vector of this length a direction. One too short for an f32 factor has none.

@@ -35,7 +35,8 @@ pub(super) fn weighted_sum<R: Send>(
     .collect()
 }
 
-fn add_whole(
+/// Adds one chunk of all members to `part`, in their order.
+pub(super) fn add_whole(
     cut: &Weighed<'_>,
     index: usize,
     shares: &[f32],
