@@ -1,6 +1,6 @@
 """Alternates our trainer with PyTorch and prints the ratio of every round and the medians.
 
-Usage: race.py [--presets nano micro mini] [--rivals eager compile processes one busy]
+Usage: race.py [--presets nano micro mini] [--rivals eager compile processes one busy bf16 ...]
                [--rounds 5] [--seconds 20] -- COMMAND...
 COMMAND runs our bench: it prints one JSON object with tokens_per_second and peak_rss_bytes (as
 its last line of output), and {preset}, {threads}, {rows} and {seconds} in it are replaced.
@@ -21,6 +21,9 @@ RIVALS = {
     "processes": (2, ["--processes", "2"], False),
     "one": (1, ["--threads", "1"], False),
     "busy": (2, ["--threads", "2"], True),
+    "bf16": (2, ["--threads", "2", "--bf16"], False),
+    "bf16-processes": (2, ["--processes", "2", "--bf16"], False),
+    "bf16-busy": (2, ["--threads", "2", "--bf16"], True),
 }
 
 

@@ -1,7 +1,7 @@
 """Tokens per second of PyTorch training a preset's shape. Prints one JSON object.
 
 Usage: speed.py --preset nano [--rows 8] [--sequence N] [--threads 2] [--seconds 20]
-                [--compile] [--processes 2]
+                [--compile] [--bf16] [--processes 2]
 With --processes N, N processes of one thread each train on their share of the rows without
 exchanging gradients, and their speeds are added: more than real data parallelism could reach.
 """
@@ -28,6 +28,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--bf16", action="store_true", help="products in bf16, by autocast")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--wait", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -52,7 +53,8 @@ def single(arguments: argparse.Namespace) -> dict:
 
     def step(index: int) -> float:
         batch = batches[index % len(batches)]
-        loss = model(batch[:, :-1], batch[:, 1:])
+        with torch.autocast("cpu", torch.bfloat16, enabled=arguments.bf16):
+            loss = model(batch[:, :-1], batch[:, 1:])
         loss.backward()
         torch.nn.utils.clip_grad_norm_(plain.parameters(), 1.0)
         optimiser.step()
@@ -90,8 +92,7 @@ def parallel(arguments: argparse.Namespace) -> dict:
     command += ["--rows", str(arguments.rows // count), "--seconds", str(arguments.seconds)]
     if arguments.sequence:
         command += ["--sequence", str(arguments.sequence)]
-    if arguments.compile:
-        command.append("--compile")
+    command += [flag for flag in ("--compile", "--bf16") if getattr(arguments, flag[2:])]
     pipe = subprocess.PIPE
     children = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(count)]
     for child in children:

@@ -43,14 +43,13 @@ pub(super) fn write(
     into: &Path,
     genesis: &Genesis,
     layout: &Layout,
-    state: &State,
+    parameters: &[f32],
+    moments: &Moments,
     position: &Position,
 ) -> Result<(), IslandError> {
-    let Moments { first, second, steps } = &state.moments;
+    let Moments { first, second, steps } = moments;
     let mut files = Vec::new();
-    for (name, values) in
-        [PARAMETERS, FIRST, SECOND].into_iter().zip([&state.parameters, first, second])
-    {
+    for (name, values) in [PARAMETERS, FIRST, SECOND].into_iter().zip([parameters, first, second]) {
         let bytes = encode(layout, values)?;
         write_file(&into.join(name), &bytes)?;
         files.push((name.to_owned(), blake3::hash(&bytes).to_hex().to_string()));

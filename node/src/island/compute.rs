@@ -130,6 +130,20 @@ impl Compute {
         Ok(())
     }
 
+    /// Shows everything that training changes: parameters and moments. On a CPU nothing is copied.
+    pub(super) fn show(
+        &self,
+        look: impl FnOnce(&[f32], &Moments) -> Result<(), IslandError>,
+    ) -> Result<(), IslandError> {
+        match self {
+            Self::Cpu(cpu) => look(&cpu.parameters, cpu.optimiser.moments()),
+            Self::Device(device) => {
+                let State { parameters, moments } = device.state()?;
+                look(&parameters, &moments)
+            }
+        }
+    }
+
     /// A copy of everything that training changes.
     pub(super) fn state(&self) -> Result<State, IslandError> {
         match self {

@@ -198,7 +198,9 @@ impl Island for Learner {
     fn save(&mut self, into: &Path) -> Result<(), IslandError> {
         let position =
             Position { steps: self.steps, tokens: self.tokens, cursor: self.feed.cursor() };
-        checkpoint::write(into, &self.genesis, &self.layout, &self.compute.state()?, &position)
+        self.compute.show(|parameters, moments| {
+            checkpoint::write(into, &self.genesis, &self.layout, parameters, moments, &position)
+        })
     }
 
     fn restore(&mut self, from: &Path) -> Result<(), IslandError> {
