@@ -12,6 +12,7 @@ use atoll_node::island::cpu::optimiser::Optimiser;
 use atoll_node::island::device::{Batch, Device, DeviceModel};
 use atoll_node::island::hugging_face::{ExportTokenizer, export, import};
 use atoll_node::island::layout::Layout;
+use atoll_node::island::precision::{Precision, PrecisionChoice};
 use atoll_node::island::settings::Settings;
 use atoll_node::island::shape::Shape;
 use atoll_protocol::genesis::{Genesis, Inner, InnerOptimiser, Model};
@@ -49,6 +50,9 @@ struct Arguments {
     /// Compute with candle, not with our own kernels.
     #[arg(long)]
     candle: bool,
+    /// What our own kernels compute products in: f32, bf16 or auto.
+    #[arg(long, default_value = "f32", conflicts_with = "candle")]
+    precision: PrecisionChoice,
 }
 
 /// One way to compute the model; a new one needs these three functions.
@@ -87,12 +91,13 @@ impl Kernels {
         shape: Shape,
         layout: &Layout,
         sequence: usize,
+        precision: Precision,
         parameters: Vec<f32>,
     ) -> Result<Self, Box<dyn Error>> {
         Ok(Self {
-            llama: Llama::new(shape, layout, sequence, 2)?,
+            llama: Llama::new(shape, layout, sequence, 2)?.in_precision(precision),
             decoder: Decoder::new(shape, layout)?,
-            optimiser: Optimiser::new(layout, settings()),
+            optimiser: Optimiser::new(layout, settings()).in_precision(precision),
             parameters,
             sequence,
         })
@@ -155,7 +160,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut model: Box<dyn Producer> = if arguments.candle {
         Box::new(DeviceModel::new(shape, layout.clone(), &Device::cpu(), &parameters)?)
     } else {
-        Box::new(Kernels::new(shape, &layout, sequence, parameters)?)
+        let precision = arguments.precision.resolve(&Device::cpu())?;
+        Box::new(Kernels::new(shape, &layout, sequence, precision, parameters)?)
     };
     let batches =
         tokens.chunks(row).map(|it| Batch::new(it, sequence)).collect::<Result<Vec<_>, _>>()?;
