@@ -70,7 +70,7 @@ impl From<DeviceError> for Failure {
 
 impl From<PrecisionError> for Failure {
     fn from(error: PrecisionError) -> Self {
-        Self::new(error.to_string()).hint(error.hint())
+        Self::new(error.to_string())
     }
 }
 

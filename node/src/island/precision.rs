@@ -60,21 +60,17 @@ impl fmt::Display for PrecisionChoice {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PrecisionError {
     /// Not a precision.
-    #[error("{0:?} is no precision: take auto, f32 or bf16")]
+    #[error("{0:?} is no precision\nhint: take auto, f32 or bf16")]
     Unknown(String),
     /// The processor has no unit for it.
-    #[error("this processor has no unit for products in bf16 (AMX), or the system keeps it back")]
+    #[error(
+        "this processor has no unit for products in bf16 (AMX), or the system keeps it back\n\
+         hint: leave --precision out: auto takes the quickest that the machine can"
+    )]
     Processor,
     /// Only CPUs have a choice.
-    #[error("bf16 is for processors: a graphics card computes in f32 here")]
+    #[error("a graphics card computes in f32 here\nhint: leave --precision out")]
     Device,
-}
-
-impl PrecisionError {
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        "leave --precision out: auto takes the quickest that the machine can"
-    }
 }
 
 #[cfg(test)]

@@ -72,6 +72,10 @@ impl Host {
         match *self {}
     }
 
+    pub(crate) fn use_cubic(&self) -> Result<(), String> {
+        match *self {}
+    }
+
     pub(crate) fn limit(&self, _: Option<Link>) -> Result<(), String> {
         match *self {}
     }

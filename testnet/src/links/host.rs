@@ -45,6 +45,13 @@ impl Host {
             .map_err(|error| format!("the namespace of {}: {error}", self.address))
     }
 
+    /// Makes its TCP what it is on most machines. Some have a default that keeps sending what a
+    /// full queue drops, and then gets less out of a thin link.
+    pub(crate) fn use_cubic(&self) -> Result<(), String> {
+        // A kernel without it keeps what it has.
+        self.within(|| drop(std::fs::write(CONGESTION_CONTROL, "cubic")))
+    }
+
     /// Limits what it sends and what it receives; none takes the limit back.
     pub(crate) fn limit(&self, rate: Option<Link>) -> Result<(), String> {
         self.within(|| shape(DEVICE, "root", rate.map(|it| it.up)))??;
@@ -78,6 +85,8 @@ fn burst_bytes(rate: f64) -> u64 {
     bytes.max(16 * 1024)
 }
 
+/// Tells and sets how TCP of the caller's namespace reacts to full queues.
+const CONGESTION_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 /// The host's end of its cable.
 pub(super) const DEVICE: &str = "eth0";
 /// Where the kernel's netem, of which there is at most one, hands packets on.

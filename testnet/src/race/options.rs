@@ -19,7 +19,7 @@ pub struct Options {
     /// Who races.
     #[arg(long, value_delimiter = ',', value_enum, default_value = "atoll,parallel,diloco")]
     pub who: Vec<Racer>,
-    /// The held-out loss to reach; default 2.0, or 2.4 with --quick.
+    /// The held-out loss to reach; default 1.8, or 2.4 with --quick.
     #[arg(long)]
     pub target: Option<f64>,
     /// A step takes at least so long, whatever the machine could do.
@@ -32,13 +32,14 @@ pub struct Options {
     #[arg(long, default_value = "micro")]
     pub model: String,
     /// Steps between captures, for Atoll and for DiLoCo.
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, default_value_t = 48, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub span: u32,
     /// The outer optimiser of Atoll and of DiLoCo: learning rate and momentum.
-    #[arg(long, value_name = "RATE/MOMENTUM", default_value = "1.0/0.7", value_parser = outer)]
+    #[arg(long, value_name = "RATE/MOMENTUM", default_value = "1.0/0.6", value_parser = outer)]
     pub outer: Outer,
-    /// Sequences of 64 tokens in a step of one island.
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    /// Sequences of 64 tokens in a step of one island. Two cores without a tile unit manage 2 for
+    /// four islands in 150 ms.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub batch: u32,
     /// The inner learning rate of Atoll and of DiLoCo.
     #[arg(long, value_name = "RATE", default_value_t = 1e-3)]
@@ -174,7 +175,7 @@ fn words(rates: &[f64]) -> String {
 
 const RATES: std::ops::RangeInclusive<f64> = 0.5..=10_000.0;
 const TARGETS: std::ops::RangeInclusive<f64> = 0.5..=5.5;
-const TARGET: f64 = 2.0;
+const TARGET: f64 = 1.8;
 const QUICK_TARGET: f64 = 2.4;
 /// The link on which things go wrong.
 const MIDDLE: f64 = 20.0;

@@ -52,6 +52,7 @@ impl Track {
         let hosts: Result<Vec<Host>, String> =
             (0..options.islands).map(|_| hub.plug(&perfect)).collect();
         let hosts = hosts.map_err(UpError::Links)?;
+        hosts.iter().try_for_each(Host::use_cubic).map_err(UpError::Links)?;
         let temporary = tempfile::Builder::new().prefix("atoll-race-").tempdir()?;
         let (folder, temporary) = match options.keep {
             true => (temporary.keep(), None),
