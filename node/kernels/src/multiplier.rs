@@ -125,7 +125,7 @@ mod tests {
         };
         let Some(rounded) = Precision::bf16().map(products) else {
             assert_eq!(Precision::quickest(), Precision::F32);
-            println!("skipped: this processor has no tile unit");
+            eprintln!("skipped: this processor has no tile unit");
             return;
         };
         let exact = products(Precision::F32);

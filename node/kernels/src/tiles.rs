@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn products_of_any_size_and_order_are_those_of_rounded_operands() {
         if !Tiles::are_here() {
-            println!("skipped: this processor has no tile unit");
+            eprintln!("skipped: this processor has no tile unit");
             return;
         }
         let mut tiles = Tiles::new();
