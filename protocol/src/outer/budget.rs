@@ -41,7 +41,7 @@ pub fn fold_bytes(parameters: u64) -> u64 {
 }
 
 /// What the folds of a run share to make late contributions cheap.
-const MEMORY_BYTES: u64 = 64 << 20;
+const MEMORY_BYTES: u64 = 24 << 20;
 /// Copies on top of that: a merge being made, and one that is remembered.
 const COPIES_ALWAYS: usize = 2;
 /// Copies in base and head: the parameters and the momentum of each.
@@ -57,9 +57,9 @@ mod tests {
     fn a_run_shares_its_memory_among_its_folds() {
         assert_eq!(Budget::of_run(0), Budget::AMPLE);
         assert_eq!(Budget::of_run(1000), Budget::AMPLE);
-        assert_eq!(Budget::of_run(1 << 20).copies(), 18);
-        assert_eq!(Budget::of_run(1 << 24).copies(), 3);
-        assert_eq!(Budget::of_run((1 << 24) + 1).copies(), 2);
+        assert_eq!(Budget::of_run(1 << 20).copies(), 8);
+        assert_eq!(Budget::of_run(1 << 22).copies(), 3);
+        assert_eq!(Budget::of_run(1 << 23).copies(), 2);
         assert_eq!(Budget::of_run(u64::from(u32::MAX) * 1024).copies(), 2);
     }
 

@@ -135,8 +135,8 @@ fn storage(inputs: &Inputs, sizing: &Sizing) -> Vec<Line> {
         Line {
             label: "memory: fold, at most",
             value: bytes(memory.fold),
-            formula: "24 * N + 64 MiB",
-            numbers: format!("24 * {params} + 64 MiB, in whole copies of 4 * {params}"),
+            formula: "24 * N + 24 MiB",
+            numbers: format!("24 * {params} + 24 MiB, in whole copies of 4 * {params}"),
         },
         Line {
             label: "memory: payloads being merged",
