@@ -5,10 +5,12 @@ mod nodes;
 
 use std::collections::BTreeSet;
 
-use atoll_protocol::engine::{Command, Fates, Input, Report};
+use atoll_protocol::contribution::Header;
+use atoll_protocol::engine::{Command, Fates, Input, Record, Report};
 use atoll_protocol::frontier::Standing;
 use atoll_protocol::genesis::{Genesis, Init, RosterPolicy, TensorKind, TensorSpec};
 use atoll_protocol::id::{ContentId, FragmentId, NodeId};
+use atoll_protocol::message::Message;
 use atoll_protocol::testkit;
 
 use nodes::{Room, genesis};
@@ -131,6 +133,44 @@ fn past_the_horizon_the_heavier_history_survives_and_the_rest_is_issued_again() 
         })
         .sum();
     assert!(reissued > 0);
+}
+
+#[test]
+fn a_founder_that_made_another_history_stable_yields_to_those_who_came_later() {
+    let mut genesis = genesis();
+    genesis.rounds.horizon = 512;
+    let mut room = Room::new(genesis, 1);
+    // They come after the founder took part and before its first round was closed.
+    room.run(room.genesis.rounds.alive_ms);
+    (2..=5).for_each(|n| room.join(n));
+    room.run(8_000);
+    // One goes, and cannot say any more what it thinks of what comes late.
+    room.nodes[4].up = false;
+    let status =
+        |room: &Room, index: usize| room.nodes[index].engine.status(FragmentId(0)).unwrap();
+    let stable = status(&room, 0).base;
+    assert!(stable > status(&room, 1).base, "who came later follows, and nobody leads but one");
+    // To what the founder calls stable somebody contributes late, with bytes that all have.
+    let contribution = room.nodes[1].records.iter().find_map(|record| match record {
+        Record::Contribution(signed) if signed.body.round_id().number == stable => {
+            (signed.body.fragment == FragmentId(0)).then_some(signed.body)
+        }
+        _ => None,
+    });
+    let late = testkit::key(9);
+    let header = Header { author: late.node(), ..contribution.unwrap() };
+    let bytes = Message::Announce(late.sign(room.genesis.run_id(), header)).encode();
+    for index in 0..4 {
+        let bytes = bytes.clone();
+        room.input(index, Input::Received { from: late.node(), bytes, receipt: 0 });
+    }
+    assert_ne!(room.digests(0), room.digests(1));
+    room.run(room.genesis.rounds.alive_ms + 10 * room.genesis.rounds.heartbeat_ms);
+    for index in 1..4 {
+        assert_eq!(room.digests(index), room.digests(0), "node {index}");
+    }
+    assert!(installed(&room.nodes[0]) > 0);
+    assert!(room.now.0 < room.genesis.rounds.forget_ms);
 }
 
 #[test]

@@ -49,7 +49,8 @@ fn liars_harm_nobody() {
         let liars: Vec<Liar> = wave.iter().map(liar).collect();
         for liar in &liars {
             wait_for(&format!("an end of {}", liar.attack.name()), LONG, || {
-                ends(liar, &nodes).map_err(|why| format!("{why}: {:?}", liar.encounter()))
+                ends(liar, &nodes, &prey.honest)
+                    .map_err(|why| format!("{why}: {:?}", liar.encounter()))
             });
             eprintln!("{}: {:?}", liar.attack.name(), liar.encounter());
         }
@@ -78,10 +79,11 @@ fn start(lab: &Lab, meeting: &Bootstrap) -> Vec<Node> {
 }
 
 /// Whether a liar has lied enough: all have broken with it, or nobody has to. One that copies the
-/// work of another liar answers for that.
-fn ends(liar: &Liar, nodes: &[Node]) -> Result<(), String> {
+/// work of another liar answers for that, to whoever saw it, and maybe before they have met.
+fn ends(liar: &Liar, nodes: &[Node], ids: &[NodeId]) -> Result<(), String> {
     let encounter = liar.encounter();
-    let enough = encounter.said >= WORDS && encounter.met.len() == nodes.len();
+    let known = |id, node| encounter.met.contains(id) || points(node, &liar.node) >= POINTS;
+    let enough = encounter.said >= WORDS && nodes.iter().zip(ids).all(|(node, id)| known(id, node));
     if enough && !is_found_out(liar.attack) {
         return Ok(());
     }

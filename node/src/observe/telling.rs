@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use atoll_protocol::fault::Fault;
 use atoll_protocol::frontier::Standing;
-use atoll_protocol::id::{NodeId, RoundId};
+use atoll_protocol::id::{FragmentId, NodeId, RoundId};
 use tracing::Level;
 
 use super::event::{Because, Event};
@@ -19,6 +19,8 @@ pub(super) struct Telling {
     receipts: BTreeSet<RoundId>,
     /// What peers did wrong: a peer that floods us must not flood our terminal.
     faults: BTreeSet<(NodeId, Fault)>,
+    /// Who has another history of what: it is noticed again at every heartbeat until one wins.
+    diverged: BTreeSet<(FragmentId, NodeId)>,
 }
 
 impl Telling {
@@ -33,18 +35,20 @@ impl Telling {
             Event::BitsDiffer { .. }
             | Event::SameKey
             | Event::Standing { standing: Standing::Muted } => Level::ERROR,
-            Event::Diverged { .. } | Event::Equivocated { .. } | Event::Warning { .. } => {
+            Event::Equivocated { .. } | Event::Warning { .. } | Event::Dropped { .. } => {
                 Level::WARN
             }
-            Event::Dropped { .. } => Level::WARN,
-            Event::Installed { orphaned: 1.., .. } => Level::WARN,
+            Event::Diverged { fragment, peer } => self.diverged_level(*fragment, *peer),
+            Event::Installed { fragment, orphaned, .. } => {
+                self.diverged.retain(|(of, _)| of != fragment);
+                if *orphaned > 0 { Level::WARN } else { Level::INFO }
+            }
             Event::Fault { node, fault, .. } => self.fault_level(*node, *fault),
             Event::Receipt { round, merged_by, of } => self.receipt_level(*round, *merged_by, *of),
             Event::Started { .. }
             | Event::Stopped { .. }
             | Event::Standing { .. }
             | Event::Closed { .. }
-            | Event::Installed { .. }
             | Event::PeerUp { .. }
             | Event::PeerDown { .. }
             | Event::Network { .. }
@@ -74,6 +78,10 @@ impl Telling {
             return Level::DEBUG;
         }
         Level::WARN
+    }
+
+    fn diverged_level(&mut self, fragment: FragmentId, peer: NodeId) -> Level {
+        if remember(&mut self.diverged, (fragment, peer)) { Level::WARN } else { Level::DEBUG }
     }
 }
 

@@ -38,6 +38,8 @@ mod site;
 mod status;
 #[path = "lab/swarm.rs"]
 mod swarm;
+#[path = "lab/words.rs"]
+mod words;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -74,6 +76,7 @@ impl Lab {
             return None;
         }
         cleaner::clean_up_after_the_dead();
+        words::keep();
         let serial = LABS.fetch_add(1, Ordering::Relaxed);
         let prefix = format!("{}{}-{serial}", cleaner::SCHEME, std::process::id());
         let mut cleaner = Cleaner::start(&prefix);
@@ -198,6 +201,7 @@ impl Drop for Lab {
         self.cleaner.finish();
         if failed {
             eprintln!("the lab's files are kept in {}", self.site.folder.display());
+            words::repeat();
         } else {
             self.site.remove_folder();
         }

@@ -123,7 +123,9 @@ impl Running {
             if !tail.is_empty() {
                 let name = file.file_name().unwrap_or_default().to_string_lossy();
                 eprintln!("---- the end of {name}, {} lines", lines.len());
-                eprintln!("{}", tail.join("\n"));
+                for line in tail {
+                    eprintln!("{}", line.chars().take(TAIL_COLUMNS).collect::<String>());
+                }
             }
         }
     }
@@ -141,4 +143,6 @@ impl Running {
     }
 }
 
-const TAIL_LINES: usize = 40;
+const TAIL_LINES: usize = 12;
+/// What a line of a log shows: a ticket is much longer.
+const TAIL_COLUMNS: usize = 240;
