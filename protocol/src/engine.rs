@@ -11,6 +11,7 @@
 //! the node only once the record is durable.
 
 mod admit;
+mod answers;
 mod calm;
 mod catch_up;
 mod course;
@@ -48,6 +49,7 @@ use crate::roster::Roster;
 use crate::round::grace::Smoothed;
 use crate::time::{Span, Time};
 
+use answers::Answers;
 use calm::Said;
 use course::Course;
 use outbox::Outbox;
@@ -189,8 +191,7 @@ pub struct Engine {
     transfer: Smoothed,
     /// When a peer was last told our ledger digests of a fragment.
     summarised: BTreeMap<(NodeId, FragmentId), Time>,
-    /// When a peer was last sent our history of a fragment.
-    served: BTreeMap<(NodeId, FragmentId), Time>,
+    answers: Answers,
     roster_asked: Time,
     receipts: BTreeMap<RoundId, (u32, u32)>,
 }
@@ -317,7 +318,7 @@ impl Engine {
             ("ledger", self.ledger.len(), slots),
             ("candidates", self.candidates.len(), slots),
             ("summaries", self.summarised.len(), PEERS_MAX * self.courses.len()),
-            ("served", self.served.len(), PEERS_MAX * self.courses.len()),
+            ("answers", self.answers.len(), self.answers_max()),
         ]
     }
 

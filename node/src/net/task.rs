@@ -8,6 +8,7 @@ mod messages;
 mod outbox;
 mod peers;
 mod reachability;
+mod sending;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::Ordering;
@@ -32,6 +33,7 @@ use self::discovery::Discovery;
 use self::listening::Listener;
 use self::outbox::Outbox;
 use self::peers::{Kind, Peer};
+use self::sending::Sending;
 use super::NetConfig;
 use super::address;
 use super::allowance::Allowance;
@@ -102,6 +104,7 @@ pub(super) struct Task {
     book: Book,
     peers: BTreeMap<PeerId, Peer>,
     receipts: Receipts,
+    sending: Sending,
     allowance: Allowance,
     relay: Relay,
     penalties: Penalties,
@@ -149,6 +152,7 @@ impl Task {
             book: Book::new(u64::from_le_bytes(seed)),
             peers: BTreeMap::new(),
             receipts: Receipts::default(),
+            sending: Sending::default(),
             allowance: Allowance::new(max_upload, now),
             relay: Relay::new(now),
             penalties: Penalties::default(),

@@ -7,13 +7,14 @@ use crate::chain::{Chain, History, HistoryEntry};
 use crate::contribution::{Admitted, Header, PayloadProof};
 use crate::crypto::Signed;
 use crate::divergence::{self, Choice, Claims};
+use crate::engine::answers::Question;
 use crate::engine::course::{Course, Installing, Job};
 use crate::engine::reclaim::{Old, Reclaimed};
 use crate::engine::{Engine, Output, Record, Report};
 use crate::fault::{Fault, Verdict};
 use crate::frontier::Standing;
 use crate::id::{ContentId, FragmentId, NodeId};
-use crate::limits::{PEERS_MAX, TOKENS_MAX};
+use crate::limits::TOKENS_MAX;
 use crate::message::Message;
 use crate::planted::Bug;
 use crate::time::Span;
@@ -87,17 +88,13 @@ impl Engine {
         from: NodeId,
         fragment: FragmentId,
     ) -> Result<Verdict, Fault> {
-        let course = self.courses.get(fragment.index()).ok_or(Fault::Malformed)?;
-        let due = self
-            .served
-            .get(&(from, fragment))
-            .is_none_or(|last| self.now >= last.after(Span(self.heartbeat_span().0 / 2)));
-        if due && (self.standing == Standing::CaughtUp || self.planted(Bug::DonorNotCaughtUp)) {
-            if self.served.len() >= PEERS_MAX * self.courses.len() {
-                self.served.pop_first();
-            }
-            self.served.insert((from, fragment), self.now);
-            let bytes = Message::History(course.chain.to_history()).encode();
+        if fragment.index() >= self.courses.len() {
+            return Err(Fault::Malformed);
+        }
+        let speaks = self.standing == Standing::CaughtUp || self.planted(Bug::DonorNotCaughtUp);
+        if speaks && self.may_answer(from, Question::History(fragment)) {
+            let history = self.courses[fragment.index()].chain.to_history();
+            let bytes = Message::History(history).encode();
             self.outbox.push(Output::Send { to: from, bytes });
         }
         Ok(Verdict::Ignore)

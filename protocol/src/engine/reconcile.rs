@@ -2,6 +2,7 @@
 
 use crate::contribution::{Admitted, Header};
 use crate::crypto::Signed;
+use crate::engine::answers::Question;
 use crate::engine::{Engine, Output, Report};
 use crate::fault::{Fault, Verdict};
 use crate::frontier::Frontier;
@@ -59,10 +60,12 @@ impl Engine {
         if theirs.base > VERSION_MAX {
             return Err(Fault::Malformed);
         }
-        if theirs.base >= self.round_max(theirs.fragment) {
+        let base = course.chain.base().max(theirs.base);
+        if theirs.base >= self.round_max(theirs.fragment)
+            || !self.may_answer(from, Question::Headers(theirs.fragment))
+        {
             return Ok(Verdict::Ignore);
         }
-        let base = course.chain.base().max(theirs.base);
         let newest = self.ledger.newest(theirs.fragment).unwrap_or(0);
         let their_newest = u64::from(theirs.base) + theirs.rounds.len() as u64;
         let last = Version::try_from(their_newest).unwrap_or(Version::MAX);
@@ -116,6 +119,9 @@ impl Engine {
 
     /// Sends what stewards and equivocators have signed.
     pub(super) fn roster_asked(&mut self, from: NodeId) -> Result<Verdict, Fault> {
+        if !self.may_answer(from, Question::Roster) {
+            return Ok(Verdict::Ignore);
+        }
         // A long roster takes several questions: each answer starts anywhere and goes round.
         let turn = usize::try_from(self.rng.below(1 << 20)).unwrap_or(0);
         let records = RosterRecords {

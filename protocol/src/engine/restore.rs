@@ -71,7 +71,7 @@ impl Engine {
             step: Smoothed::default(),
             transfer: Smoothed::default(),
             summarised: BTreeMap::new(),
-            served: BTreeMap::new(),
+            answers: BTreeMap::new(),
             roster_asked: Time(0),
             receipts: BTreeMap::new(),
             config,

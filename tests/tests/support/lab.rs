@@ -197,8 +197,9 @@ impl Drop for Lab {
         if failed {
             self.site.print_tails();
         }
-        self.site.kill_all();
+        let panics = self.site.kill_all();
         self.cleaner.finish();
+        assert!(failed || panics.is_empty(), "{panics:#?} in {}", self.site.folder.display());
         if failed {
             eprintln!("the lab's files are kept in {}", self.site.folder.display());
             words::repeat();

@@ -100,11 +100,14 @@ impl Fetcher {
         let mut news = News::default();
         let Ok(mut holder) = self.open(node).await else { return news };
         let (asked, began) = (unix_ms((self.clock)()), Instant::now());
-        if let Ok(time) = holder.ask(Request::Time, TIME_BYTES).await
-            && let Ok(time) = time.try_into()
-            // After a long way nobody knows where on it the answer was given.
-            && began.elapsed() <= CLOCK_WAY_MAX
-        {
+        let time = match holder.ask(Request::Time, TIME_BYTES).await {
+            Ok(time) => time.try_into().ok(),
+            Err(End::NotFound) => None,
+            // A stream that failed panics if it is written to.
+            Err(_) => return news,
+        };
+        // After a long way nobody knows where on it the answer was given.
+        if let Some(time) = time.filter(|_| began.elapsed() <= CLOCK_WAY_MAX) {
             // The answer was given about half way between the question and now.
             let between = i64::midpoint(asked, unix_ms((self.clock)()));
             news.skew_ms = Some(i64::from_le_bytes(time).saturating_sub(between));

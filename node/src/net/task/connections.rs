@@ -161,13 +161,14 @@ impl Task {
         let address = endpoint.get_remote_address().clone();
         let relayed = endpoint.is_relayed();
         let known = self.peers.get(&id);
-        let punched = known.is_some_and(|it| it.links.iter().any(|it| it.way == Way::HolePunched));
+        // Of the connections that both dial to come off the relay, one is told to be the one, and
+        // maybe only at one end. Any may be kept.
+        let punched = known.is_some_and(|it| it.links.iter().any(|it| it.way != Way::Direct));
         let link = Link {
             id: connection,
             address: address.clone(),
             way: match (relayed, punched) {
                 (true, _) => Way::Relayed,
-                // Of the connections that both dialled, only one was told to be the one.
                 (false, true) => Way::HolePunched,
                 (false, false) => Way::Direct,
             },

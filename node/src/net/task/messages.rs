@@ -42,11 +42,14 @@ impl Task {
         if !self.peers.contains_key(&peer) && addresses.is_empty() {
             return;
         }
-        if !self.allowance.take(bytes.len(), Instant::now()) {
+        let length = bytes.len();
+        if !self.sending.has_room(&peer, length) || !self.allowance.take(length, Instant::now()) {
             self.traffic.dropped_up.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        self.swarm.behaviour_mut().messages.send_request_with_addresses(&peer, bytes, addresses);
+        let messages = &mut self.swarm.behaviour_mut().messages;
+        let request = messages.send_request_with_addresses(&peer, bytes, addresses);
+        self.sending.begin(request, peer, length);
     }
 
     pub(super) fn judge(&mut self, receipt: u64, verdict: Verdict) {
@@ -121,8 +124,13 @@ impl Task {
                     None => self.count_dropped(),
                 }
             }
-            request_response::Event::OutboundFailure { peer, error, .. } => {
+            request_response::Event::Message {
+                message: request_response::Message::Response { request_id, .. },
+                ..
+            } => self.sending.end(&request_id),
+            request_response::Event::OutboundFailure { peer, request_id, error, .. } => {
                 tracing::debug!(%peer, %error, "a message did not arrive");
+                self.sending.end(&request_id);
             }
             _ => {}
         }

@@ -57,10 +57,11 @@ impl Site {
         self.processes.lock().unwrap().push(process);
     }
 
-    pub(super) fn kill_all(&self) {
-        for process in mem::take(&mut *self.processes.lock().unwrap()) {
-            process.kill();
-        }
+    /// Ends all processes, and says which of them have panicked.
+    pub(super) fn kill_all(&self) -> Vec<String> {
+        let processes = mem::take(&mut *self.processes.lock().unwrap());
+        processes.iter().for_each(|process| process.kill());
+        processes.iter().flat_map(|process| process.panics()).collect()
     }
 
     pub(super) fn print_tails(&self) {
