@@ -65,7 +65,7 @@ impl Engine {
     }
 
     /// Speakers that are caught up.
-    pub(super) fn knowing(&self) -> impl Iterator<Item = (&NodeId, &Peer)> {
+    fn knowing(&self) -> impl Iterator<Item = (&NodeId, &Peer)> {
         self.speakers().filter(|(_, peer)| peer.standing == Standing::CaughtUp)
     }
 

@@ -47,11 +47,10 @@ impl Engine {
             return;
         }
         let old = course.version - course.chain.base() > self.config.genesis.rounds.horizon;
-        let voters = self.voters(fragment, number);
-        let agreement = voters.map_or(Agreement::Disputed, |heard_within| {
-            self.agreement(fragment, number, heard_within)
-        });
-        let follows = voters.is_none() && self.followed(fragment, number);
+        let decides = self.standing != Standing::Joining && self.knows_everyone();
+        let agreement =
+            if decides { self.agreement(fragment, number) } else { Agreement::Disputed };
+        let follows = !decides && self.followed(fragment, number);
         if agreement == Agreement::Disputed && !follows && !old {
             return;
         }
@@ -137,25 +136,6 @@ impl Engine {
         self.founder || self.now.since(self.started) >= Span(self.config.genesis.rounds.forget_ms)
     }
 
-    /// Whom to ask about a round, if this node decides about it: those heard within so long.
-    fn voters(&self, fragment: FragmentId, round: Version) -> Option<Span> {
-        let rounds = &self.config.genesis.rounds;
-        match self.standing {
-            Standing::Joining => None,
-            _ if self.knows_everyone() => Some(Span(rounds.forget_ms)),
-            // Whoever made it stable has judged for everyone. What is left to find out, between
-            // those who are here, is which history survives, and for that ours must be stable.
-            _ => self.contested(fragment, round).then_some(Span(rounds.alive_ms)),
-        }
-    }
-
-    /// Whether a peer made `round` stable in a history that is not ours.
-    fn contested(&self, fragment: FragmentId, round: Version) -> bool {
-        let course = &self.courses[fragment.index()];
-        let contests = |entry: &FrontierEntry| entry.base >= round && contradicts(course, entry);
-        self.knowing().any(|(_, peer)| peer.entry(fragment).is_some_and(contests))
-    }
-
     /// Whether enough peers call `round` stable, with the history we have.
     fn followed(&self, fragment: FragmentId, round: Version) -> bool {
         let course = &self.courses[fragment.index()];
@@ -169,12 +149,12 @@ impl Engine {
     }
 
     /// Whether every island that may still have a say reports the same cuts up to `round`.
-    fn agreement(&self, fragment: FragmentId, round: Version, heard_within: Span) -> Agreement {
+    fn agreement(&self, fragment: FragmentId, round: Version) -> Agreement {
         let course = &self.courses[fragment.index()];
         let window = if self.planted(Bug::StableWithoutAll) {
             Span(self.heartbeat_span().0 * 2)
         } else {
-            heard_within
+            Span(self.config.genesis.rounds.forget_ms)
         };
         let (mut same, mut contrary) = (1, 0);
         for (node, peer) in self.peers.within(window, self.now) {

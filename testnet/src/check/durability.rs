@@ -25,7 +25,10 @@ struct Kept {
     captures: BTreeMap<FragmentId, ContentId>,
     refused: BTreeSet<NodeId>,
     bases: BTreeMap<FragmentId, Version>,
+    /// Written by the last output: durable once another follows.
     waiting: Option<Header>,
+    /// Being written when the node crashed.
+    lost: Option<Header>,
 }
 
 impl Checker for Durability {
@@ -37,7 +40,9 @@ impl Checker for Durability {
         let Some(node) = event.node().filter(|&node| world.is_honest(node)) else { return Ok(()) };
         match event {
             Event::Crashed(_) => {
-                self.kept.entry(node).or_default().waiting = None;
+                let kept = self.kept.entry(node).or_default();
+                // The disk may have it or not.
+                kept.lost = kept.waiting.take();
                 Ok(())
             }
             Event::Started(_) => self.restarted(world, node),
@@ -151,10 +156,16 @@ impl Durability {
     }
 
     fn restarted(&mut self, world: &dyn World, node: NodeIndex) -> Result<(), String> {
+        let own = world.node_id(node);
         let Some(kept) = self.kept.get_mut(&node) else { return Ok(()) };
+        let lost = kept.lost.take().filter(|header| header.author == own);
         for fragment in fragments(world) {
             let Some(status) = world.status(node, fragment) else { continue };
             kept.bases.insert(fragment, status.base);
+            let newer = lost.filter(|header| header.fragment == fragment);
+            if let Some(newer) = newer.filter(|it| status.last_capture == Some(it.payload)) {
+                kept.captures.insert(fragment, newer.payload);
+            }
             let Some(&payload) = kept.captures.get(&fragment) else { continue };
             self.checks += 1;
             if status.last_capture.is_some_and(|last| last != payload) {
@@ -219,6 +230,27 @@ mod tests {
         assert!(checker.observe(&world, &Event::Output(0, &fold)).is_err());
         let mut restarted = status(FragmentId(0), 1, 7, 1);
         restarted.last_capture = Some(ContentId([1; 32]));
+        world.set(0, FragmentId(0), restarted);
+        assert_eq!(checker.observe(&world, &Event::Started(0)), Ok(()));
+        restarted.last_capture = Some(ContentId([8; 32]));
+        world.set(0, FragmentId(0), restarted);
+        assert!(checker.observe(&world, &Event::Started(0)).is_err());
+    }
+
+    #[test]
+    fn what_was_being_written_in_a_crash_may_survive_it_and_then_stays() {
+        let mut world = FakeWorld::new(1);
+        let mut checker = Durability::default();
+        let Output::Persist(Record::Contribution(mut second)) = world.persist(0, 2, 200) else {
+            panic!("a contribution")
+        };
+        second.body.payload = ContentId([5; 32]);
+        for output in [world.persist(0, 1, 100), Output::Persist(Record::Contribution(second))] {
+            assert_eq!(checker.observe(&world, &Event::Output(0, &output)), Ok(()));
+        }
+        assert_eq!(checker.observe(&world, &Event::Crashed(0)), Ok(()));
+        let mut restarted = status(FragmentId(0), 1, 7, 1);
+        restarted.last_capture = Some(second.body.payload);
         world.set(0, FragmentId(0), restarted);
         assert_eq!(checker.observe(&world, &Event::Started(0)), Ok(()));
         restarted.last_capture = Some(ContentId([8; 32]));
