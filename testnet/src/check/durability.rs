@@ -250,7 +250,7 @@ mod tests {
         }
         assert_eq!(checker.observe(&world, &Event::Crashed(0)), Ok(()));
         let mut restarted = status(FragmentId(0), 1, 7, 1);
-        restarted.last_capture = Some(second.body.payload);
+        restarted.last_capture = Some(ContentId([5; 32]));
         world.set(0, FragmentId(0), restarted);
         assert_eq!(checker.observe(&world, &Event::Started(0)), Ok(()));
         restarted.last_capture = Some(ContentId([8; 32]));
