@@ -11,13 +11,13 @@
 //! the node only once the record is durable.
 
 mod admit;
-mod answers;
 mod calm;
 mod catch_up;
 mod course;
 mod gossip;
 mod install;
 mod outbox;
+mod pace;
 mod reclaim;
 mod reconcile;
 mod restore;
@@ -49,10 +49,10 @@ use crate::roster::Roster;
 use crate::round::grace::Smoothed;
 use crate::time::{Span, Time};
 
-use answers::Answers;
 use calm::Said;
 use course::Course;
 use outbox::Outbox;
+use pace::Pace;
 
 pub use crate::fetch::FetchOutcome;
 pub use crate::round::CloseReason;
@@ -189,9 +189,7 @@ pub struct Engine {
     turn: usize,
     step: Smoothed,
     transfer: Smoothed,
-    /// When a peer was last told our ledger digests of a fragment.
-    summarised: BTreeMap<(NodeId, FragmentId), Time>,
-    answers: Answers,
+    pace: Pace,
     roster_asked: Time,
     receipts: BTreeMap<RoundId, (u32, u32)>,
 }
@@ -317,8 +315,7 @@ impl Engine {
             ("refused", self.refused.len(), REFUSED_MAX),
             ("ledger", self.ledger.len(), slots),
             ("candidates", self.candidates.len(), slots),
-            ("summaries", self.summarised.len(), PEERS_MAX * self.courses.len()),
-            ("answers", self.answers.len(), self.answers_max()),
+            ("pace", self.pace.len(), self.pace_max()),
         ]
     }
 

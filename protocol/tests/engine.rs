@@ -10,7 +10,7 @@ use atoll_protocol::engine::{Command, Fates, Input, Record, Report};
 use atoll_protocol::frontier::Standing;
 use atoll_protocol::genesis::{Genesis, Init, RosterPolicy, TensorKind, TensorSpec};
 use atoll_protocol::id::{ContentId, FragmentId, NodeId};
-use atoll_protocol::message::Message;
+use atoll_protocol::message::{Message, Summary};
 use atoll_protocol::testkit;
 
 use nodes::{Room, genesis};
@@ -288,6 +288,37 @@ fn what_is_merged_and_what_is_under_way_is_about_what_all_have_trained() {
 
 fn installed(node: &nodes::Node) -> usize {
     node.reports.iter().filter(|it| matches!(it, Report::Installed { .. })).count()
+}
+
+#[test]
+fn who_asks_all_the_time_is_answered_now_and_then() {
+    let mut room = Room::new(genesis(), 3);
+    room.run(10_000);
+    let fragment = FragmentId(0);
+    let unsettled = |room: &Room| {
+        let status = room.nodes[0].engine.status(fragment).unwrap();
+        status.version > status.base
+    };
+    for _ in 0..1000 {
+        if unsettled(&room) {
+            break;
+        }
+        room.run(10);
+    }
+    assert!(unsettled(&room), "there are headers to send");
+    let from = testkit::key(9).node();
+    room.input(0, Input::PeerUp(from));
+    let summary = Summary { fragment, base: 0, rounds: Vec::new() };
+    for question in [Message::Summary(summary), Message::AskHistory(fragment), Message::AskRoster] {
+        let before = room.messages;
+        for _ in 0..100 {
+            let bytes = question.encode();
+            room.input(0, Input::Received { from, bytes, receipt: 0 });
+        }
+        let answers = room.messages - before;
+        // To a summary, headers and a summary.
+        assert!((1..=2).contains(&answers), "{answers} to {question:?}");
+    }
 }
 
 #[test]

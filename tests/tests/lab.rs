@@ -170,6 +170,19 @@ fn holes_are_punched_through_cones_only() {
 }
 
 #[test]
+fn a_panic_of_a_process_fails_its_test() {
+    let Some(lab) = Lab::new("panic") else { return };
+    let host = lab.host("a");
+    let said = "thread 'tokio-rt-worker' (7) panicked at src/lib.rs:1:1:";
+    let process =
+        host.spawn("sh", &["-c", &format!("echo \"{said}\" >&2; exit 0")], &host.home("one"));
+    assert_eq!(process.wait(LONG).unwrap().code(), Some(0));
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(lab)));
+    let why = *ended.unwrap_err().downcast::<String>().unwrap();
+    assert!(why.contains(said), "{why}");
+}
+
+#[test]
 fn processes_are_started_stopped_and_ended() {
     let Some(lab) = Lab::new("processes") else { return };
     let host = lab.host("a");

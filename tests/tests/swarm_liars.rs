@@ -68,7 +68,10 @@ fn liars_harm_nobody() {
         }
     }
     swarm.wait_until("heard by all", LONG, |status| status.alive() >= 3);
-    for status in swarm.quiesce_and_agree(FORGET + LONG) {
+    // Liars may have made the history of whoever began the run another. It takes that of those who
+    // joined once they make rounds stable, too.
+    let forget = Duration::from_millis(prey.genesis.rounds.forget_ms);
+    for status in swarm.quiesce_and_agree(forget + LONG) {
         assert!(status.fates().iter().all(Fates::add_up), "{status}");
     }
 }
@@ -82,8 +85,9 @@ fn start(lab: &Lab, meeting: &Bootstrap) -> Vec<Node> {
 /// work of another liar answers for that, to whoever saw it, and maybe before they have met.
 fn ends(liar: &Liar, nodes: &[Node], ids: &[NodeId]) -> Result<(), String> {
     let encounter = liar.encounter();
-    let known = |id, node| encounter.met.contains(id) || points(node, &liar.node) >= POINTS;
-    let enough = encounter.said >= WORDS && nodes.iter().zip(ids).all(|(node, id)| known(id, node));
+    let judged = |node: &Node| points(node, &liar.node) >= POINTS;
+    let known = |(node, id): (&Node, &NodeId)| encounter.met.contains(id) || judged(node);
+    let enough = encounter.said >= WORDS && nodes.iter().zip(ids).all(known);
     if enough && !is_found_out(liar.attack) {
         return Ok(());
     }
@@ -91,9 +95,8 @@ fn ends(liar: &Liar, nodes: &[Node], ids: &[NodeId]) -> Result<(), String> {
         eprintln!("this machine is too slow for a flood: {} in {:?}", encounter.said, liar.age());
         return Ok(());
     }
-    let broken =
-        |node: &&Node| points(node, &liar.node) >= POINTS && !is_connected(node, &liar.node);
-    if liar.attack == Attack::Flood && liar.age() > DROPS && nodes.iter().any(|it| broken(&it)) {
+    let broken = |node: &Node| judged(node) && !is_connected(node, &liar.node);
+    if liar.attack == Attack::Flood && liar.age() > DROPS && nodes.iter().any(broken) {
         eprintln!("not all of them are quick enough to hear too much of a flood");
         return Ok(());
     }
@@ -155,9 +158,6 @@ const WORDS: u64 = 20;
 const POINTS: u64 = 80;
 /// What must happen happens within this time even on a machine that is busy.
 const LONG: Duration = Duration::from_secs(180);
-/// `forget_ms` of the lab's genesis: only then do those who joined make rounds stable, and whoever
-/// began the run takes their history if liars have made it another.
-const FORGET: Duration = Duration::from_secs(300);
 /// How long a liar that says little must have been connected to be called a trickle.
 const TRICKLE: Duration = Duration::from_secs(30);
 /// How long a flood must have lasted to say that a node without a core to itself, at which most of

@@ -152,7 +152,7 @@ impl Task {
             book: Book::new(u64::from_le_bytes(seed)),
             peers: BTreeMap::new(),
             receipts: Receipts::default(),
-            sending: Sending::default(),
+            sending: Sending::new(),
             allowance: Allowance::new(max_upload, now),
             relay: Relay::new(now),
             penalties: Penalties::default(),

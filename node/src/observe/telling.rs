@@ -198,8 +198,6 @@ const REMEMBERED_MAX: usize = 4096;
 
 #[cfg(test)]
 mod tests {
-    use atoll_protocol::id::FragmentId;
-
     use super::*;
     use crate::observe::status::example;
 
@@ -241,6 +239,20 @@ mod tests {
             telling.words(&Event::Receipt { round, merged_by: 1, of: 1 }, None);
         }
         assert_eq!(telling.receipts.len(), REMEMBERED_MAX);
+    }
+
+    #[test]
+    fn another_history_is_told_again_only_after_one_was_taken() {
+        let telling = &mut Telling::default();
+        let diverged = || Event::Diverged { fragment: FragmentId(1), peer: NodeId([0x12; 32]) };
+        assert!(told(telling, diverged()).is_some());
+        assert_eq!(told(telling, diverged()), None);
+        let installed =
+            |fragment| Event::Installed { fragment, version: 7, reissued: 0, orphaned: 0 };
+        assert!(told(telling, installed(FragmentId(0))).is_some());
+        assert_eq!(told(telling, diverged()), None, "that was another fragment");
+        assert!(told(telling, installed(FragmentId(1))).is_some());
+        assert!(told(telling, diverged()).is_some());
     }
 
     #[test]

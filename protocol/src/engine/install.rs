@@ -7,8 +7,8 @@ use crate::chain::{Chain, History, HistoryEntry};
 use crate::contribution::{Admitted, Header, PayloadProof};
 use crate::crypto::Signed;
 use crate::divergence::{self, Choice, Claims};
-use crate::engine::answers::Question;
 use crate::engine::course::{Course, Installing, Job};
+use crate::engine::pace::Paced;
 use crate::engine::reclaim::{Old, Reclaimed};
 use crate::engine::{Engine, Output, Record, Report};
 use crate::fault::{Fault, Verdict};
@@ -92,7 +92,7 @@ impl Engine {
             return Err(Fault::Malformed);
         }
         let speaks = self.standing == Standing::CaughtUp || self.planted(Bug::DonorNotCaughtUp);
-        if speaks && self.may_answer(from, Question::History(fragment)) {
+        if speaks && self.may_send(from, Paced::History(fragment)) {
             let history = self.courses[fragment.index()].chain.to_history();
             let bytes = Message::History(history).encode();
             self.outbox.push(Output::Send { to: from, bytes });

@@ -2,13 +2,13 @@
 
 use crate::contribution::{Admitted, Header};
 use crate::crypto::Signed;
-use crate::engine::answers::Question;
+use crate::engine::pace::Paced;
 use crate::engine::{Engine, Output, Report};
 use crate::fault::{Fault, Verdict};
 use crate::frontier::Frontier;
 use crate::id::{ContributionId, FragmentId, NodeId, RoundId, Short, Version};
 use crate::ledger::cut_digest;
-use crate::limits::{HEADERS_PER_MESSAGE_MAX, HORIZON_MAX, PEERS_MAX, VERSION_MAX};
+use crate::limits::{HEADERS_PER_MESSAGE_MAX, HORIZON_MAX, VERSION_MAX};
 use crate::message::{Message, RosterRecords, Summary};
 
 impl Engine {
@@ -62,7 +62,7 @@ impl Engine {
         }
         let base = course.chain.base().max(theirs.base);
         if theirs.base >= self.round_max(theirs.fragment)
-            || !self.may_answer(from, Question::Headers(theirs.fragment))
+            || !self.may_send(from, Paced::Headers(theirs.fragment))
         {
             return Ok(Verdict::Ignore);
         }
@@ -119,7 +119,7 @@ impl Engine {
 
     /// Sends what stewards and equivocators have signed.
     pub(super) fn roster_asked(&mut self, from: NodeId) -> Result<Verdict, Fault> {
-        if !self.may_answer(from, Question::Roster) {
+        if !self.may_send(from, Paced::Roster) {
             return Ok(Verdict::Ignore);
         }
         // A long roster takes several questions: each answer starts anywhere and goes round.
@@ -150,17 +150,9 @@ impl Engine {
 
     /// Tells a connected peer our ledger digests, not more often than a heartbeat.
     fn summarise(&mut self, to: NodeId, fragment: FragmentId) {
-        let due = self
-            .summarised
-            .get(&(to, fragment))
-            .is_none_or(|last| self.now >= last.after(self.heartbeat_span()));
-        if !due || !self.is_connected(&to) {
+        if !self.is_connected(&to) || !self.may_send(to, Paced::Summary(fragment)) {
             return;
         }
-        if self.summarised.len() >= PEERS_MAX * self.courses.len() {
-            self.summarised.pop_first();
-        }
-        self.summarised.insert((to, fragment), self.now);
         let base = self.courses[fragment.index()].chain.base();
         let last = self.ledger.newest(fragment).unwrap_or(base).max(base);
         let rounds = (base + 1..=last)

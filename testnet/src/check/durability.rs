@@ -28,7 +28,7 @@ struct Kept {
     /// Written by the last output: durable once another follows.
     waiting: Option<Header>,
     /// Being written when the node crashed.
-    lost: Option<Header>,
+    in_doubt: Option<Header>,
 }
 
 impl Checker for Durability {
@@ -42,7 +42,7 @@ impl Checker for Durability {
             Event::Crashed(_) => {
                 let kept = self.kept.entry(node).or_default();
                 // The disk may have it or not.
-                kept.lost = kept.waiting.take();
+                kept.in_doubt = kept.waiting.take();
                 Ok(())
             }
             Event::Started(_) => self.restarted(world, node),
@@ -158,11 +158,11 @@ impl Durability {
     fn restarted(&mut self, world: &dyn World, node: NodeIndex) -> Result<(), String> {
         let own = world.node_id(node);
         let Some(kept) = self.kept.get_mut(&node) else { return Ok(()) };
-        let lost = kept.lost.take().filter(|header| header.author == own);
+        let in_doubt = kept.in_doubt.take().filter(|header| header.author == own);
         for fragment in fragments(world) {
             let Some(status) = world.status(node, fragment) else { continue };
             kept.bases.insert(fragment, status.base);
-            let newer = lost.filter(|header| header.fragment == fragment);
+            let newer = in_doubt.filter(|header| header.fragment == fragment);
             if let Some(newer) = newer.filter(|it| status.last_capture == Some(it.payload)) {
                 kept.captures.insert(fragment, newer.payload);
             }

@@ -118,9 +118,7 @@ impl Running {
     /// Its panics: one in a task ends neither the process nor, unless somebody looks, a test.
     pub(super) fn panics(&self) -> Vec<String> {
         let log = Self::read(&self.log);
-        let panics = log
-            .lines()
-            .filter(|line| line.contains("' panicked at ") || line.contains(") panicked at "));
+        let panics = log.lines().filter(|line| line.contains(" panicked at "));
         panics.map(|line| format!("{}: {line}", self.title)).collect()
     }
 
