@@ -1,8 +1,9 @@
 //! The control: the same islands and the same arithmetic in one central place.
 //!
 //! Nothing is late, lost or folded anew: every round of every fragment merges what every island
-//! trained in exactly H steps, and every island adopts the new version at once. A swarm that
-//! does as well with as many tokens has lost nothing by having no centre.
+//! trained in exactly H steps, and every island adopts the new version at once, or, to see what
+//! that alone costs, some steps later. A swarm that does as well with as many tokens has lost
+//! nothing by having no centre.
 
 use anyhow::Result;
 use atoll_node::island::Island;
@@ -27,6 +28,8 @@ pub struct Plan {
     /// Whether the fragments are captured in turn, spread evenly over H as in a swarm, or all
     /// at the same step.
     pub staggered: bool,
+    /// Steps that every island takes between a capture and the adoption of what came of it.
+    pub delay: u32,
 }
 
 /// How a control went.
@@ -65,6 +68,10 @@ pub fn central(lesson: &dyn Lesson, genesis: &Genesis, plan: &Plan) -> Result<Ou
         for fragment in 0..fragments {
             if centre.is_due(fragment, plan) {
                 centre.close(genesis, fragment)?;
+                centre.adopt_at[fragment] = centre.steps + plan.delay;
+            }
+            if centre.adopt_at[fragment] == centre.steps {
+                centre.adopt(fragment)?;
             }
         }
         let closed = centre.states.iter().map(OuterState::version).min().unwrap_or(plan.rounds);
@@ -103,6 +110,8 @@ struct Centre<'l> {
     bytes: u64,
     /// Rounds that every fragment has closed.
     closed: u32,
+    /// The step after which each fragment's newest version is adopted.
+    adopt_at: Vec<u32>,
 }
 
 struct Learning {
@@ -128,7 +137,19 @@ impl<'l> Centre<'l> {
         }
         let rounds = genesis.rounds;
         let (steps, tokens, bytes, closed) = (0, 0, 0, 0);
-        Ok(Self { lesson, fragments, states, islands, rounds, steps, tokens, bytes, closed })
+        let adopt_at = vec![0; states.len()];
+        Ok(Self {
+            lesson,
+            fragments,
+            states,
+            islands,
+            rounds,
+            steps,
+            tokens,
+            bytes,
+            closed,
+            adopt_at,
+        })
     }
 
     /// One inner step of every island.
@@ -154,7 +175,7 @@ impl<'l> Centre<'l> {
         version < plan.rounds && self.steps == first + version * steps
     }
 
-    /// Closes the next round of a fragment: capture everywhere, merge, step, adopt everywhere.
+    /// Closes the next round of a fragment: capture everywhere, merge, step.
     fn close(&mut self, genesis: &Genesis, index: usize) -> Result<()> {
         let fragment = &self.fragments[index];
         let mut contributions = Vec::with_capacity(self.islands.len());
@@ -171,11 +192,15 @@ impl<'l> Centre<'l> {
             .map(|(tokens, payload, norms)| Member { tokens: *tokens, payload, norms })
             .collect();
         let merged = merge(fragment, &genesis.merge, genesis.codec, &members, &Inline)?;
-        let state = &mut self.states[index];
-        step(state, &genesis.outer, &merged, &Inline);
+        step(&mut self.states[index], &genesis.outer, &merged, &Inline);
+        Ok(())
+    }
+
+    /// Every island adopts the newest version of a fragment.
+    fn adopt(&mut self, index: usize) -> Result<()> {
+        let (fragment, outer) = (self.fragments[index].id, self.states[index].params());
         for Learning { island, exchange, .. } in &mut self.islands {
-            let outer = state.params();
-            exchange.adopt(island.as_mut(), fragment.id, outer, &[], &[], &Inline)?;
+            exchange.adopt(island.as_mut(), fragment, outer, &[], &[], &Inline)?;
         }
         Ok(())
     }
@@ -238,6 +263,16 @@ mod tests {
     }
 
     #[test]
+    fn a_late_adoption_loses_nothing_and_costs_a_little() {
+        let (task, genesis) = toy(5, Codec::Int4);
+        let [at_once, late] =
+            [0, 3].map(|delay| learn(&task, &genesis, &Plan { delay, ..plan(8, 0) }));
+        assert_eq!(late.tokens, at_once.tokens);
+        assert_ne!(late.loss, at_once.loss);
+        assert!((late.loss / at_once.loss - 1.0).abs() < 0.02, "{} {}", late.loss, at_once.loss);
+    }
+
+    #[test]
     fn equal_plans_give_equal_bits() {
         let (task, genesis) = toy(4, Codec::Int4);
         let few = Plan { rounds: 3, ..plan(3, 7) };
@@ -254,7 +289,7 @@ mod tests {
     }
 
     fn plan(islands: u16, seed: u64) -> Plan {
-        Plan { islands, rounds: 30, seed, staggered: false }
+        Plan { islands, rounds: 30, seed, staggered: false, delay: 0 }
     }
 
     fn learn(task: &Task, genesis: &Genesis, plan: &Plan) -> Outcome {

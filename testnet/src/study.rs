@@ -96,7 +96,7 @@ fn against_central(setup: &Setup, outcome: &Outcome) -> Result<f64, String> {
     let islands = u16::try_from(setup.islands.len()).unwrap_or(u16::MAX);
     let a_round = u64::from(islands) * u64::from(setup.genesis.rounds.steps) * toy::learner::BATCH;
     let rounds = u32::try_from(tokens / a_round.max(1)).unwrap_or(u32::MAX).saturating_add(2);
-    let plan = Plan { islands, rounds, seed: setup.seed, staggered: true };
+    let plan = Plan { islands, rounds, seed: setup.seed, staggered: true, delay: 0 };
     let lesson = Toy::new(Task::new(setup.task_seed), &setup.genesis);
     let control =
         central::central(&lesson, &setup.genesis, &plan).map_err(|why| why.to_string())?;

@@ -14,8 +14,12 @@ pub mod multiplier;
 pub mod muon;
 pub mod norm;
 pub mod rope;
+#[cfg(target_arch = "x86_64")]
+mod rounded;
+#[cfg(not(target_arch = "x86_64"))]
+#[path = "rounded/absent.rs"]
+mod rounded;
 pub mod swiglu;
-mod tiles;
 mod vector;
 
 #[cfg(test)]

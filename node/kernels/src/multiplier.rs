@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::matrix::{Matrix, MatrixMut};
-use crate::tiles::Tiles;
+use crate::rounded::Rounded;
 
 /// What products are computed in, of what this machine can. Sums are f32 in any case, and so is
 /// everything that stays.
@@ -16,14 +16,14 @@ impl Precision {
     /// Operands as they are: what every machine can.
     pub const F32: Self = Self { rounds: false };
 
-    /// Operands rounded to bf16 (8 bits of significand), where the processor has a tile unit.
+    /// Operands rounded to bf16 (8 bits of significand), where the processor has a unit for that.
     pub fn bf16() -> Option<Self> {
-        Tiles::are_here().then_some(Self { rounds: true })
+        Rounded::is_here().then_some(Self { rounds: true })
     }
 
     /// The quickest that this machine can.
     pub fn quickest() -> Self {
-        Self::bf16().unwrap_or(Self::F32)
+        Self { rounds: Rounded::is_quick() }
     }
 }
 
@@ -42,7 +42,7 @@ impl fmt::Display for Precision {
 /// Multiplies matrices in one precision, in the thread that asks.
 #[derive(Debug)]
 pub struct Multiplier {
-    tiles: Option<Tiles>,
+    rounded: Option<Rounded>,
     /// A panel of a weight, turned.
     panel: Vec<f32>,
 }
@@ -51,9 +51,9 @@ impl Multiplier {
     /// A multiplier that turns `panel` elements of a weight at a time, where that is needed.
     pub fn new(precision: Precision, panel: usize) -> Self {
         if precision.rounds {
-            return Self { tiles: Some(Tiles::new()), panel: Vec::new() };
+            return Self { rounded: Some(Rounded::new()), panel: Vec::new() };
         }
-        Self { tiles: None, panel: vec![0.0; panel] }
+        Self { rounded: None, panel: vec![0.0; panel] }
     }
 
     /// `out` becomes `left` times `right`.
@@ -86,8 +86,8 @@ impl Multiplier {
         left: Matrix<'_>,
         right: Matrix<'_>,
     ) {
-        match &mut self.tiles {
-            Some(tiles) => tiles.combine(out, keep, scale, left, right),
+        match &mut self.rounded {
+            Some(rounded) => rounded.combine(out, keep, scale, left, right),
             None => out.combine(keep, scale, left, right),
         }
     }
@@ -98,8 +98,8 @@ impl Multiplier {
     /// # Panics
     /// If the sides do not match or `weight` is a transposed view.
     pub fn linear(&mut self, out: MatrixMut<'_>, keep: f32, input: Matrix<'_>, weight: Matrix<'_>) {
-        match &mut self.tiles {
-            Some(tiles) => tiles.combine(out, keep, 1.0, input, weight.transposed()),
+        match &mut self.rounded {
+            Some(rounded) => rounded.combine(out, keep, 1.0, input, weight.transposed()),
             None => out.linear(keep, input, weight, &mut self.panel),
         }
     }
@@ -125,7 +125,7 @@ mod tests {
         };
         let Some(rounded) = Precision::bf16().map(products) else {
             assert_eq!(Precision::quickest(), Precision::F32);
-            eprintln!("skipped: this processor has no tile unit");
+            eprintln!("skipped: this processor has no unit for bf16");
             return;
         };
         let exact = products(Precision::F32);

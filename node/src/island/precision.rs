@@ -64,7 +64,7 @@ pub enum PrecisionError {
     Unknown(String),
     /// The processor has no unit for it.
     #[error(
-        "this processor has no unit for products in bf16 (AMX), or the system keeps it back\n\
+        "this processor has no unit for products in bf16 (AMX or AVX-512 BF16), or the system keeps it back\n\
          hint: leave --precision out: auto takes the quickest that the machine can"
     )]
     Processor,
@@ -92,7 +92,8 @@ mod tests {
         assert_eq!(PrecisionChoice::F32.resolve(&cpu), Ok(Precision::F32));
         let automatic = PrecisionChoice::Auto.resolve(&cpu).unwrap();
         match PrecisionChoice::Bf16.resolve(&cpu) {
-            Ok(bf16) => assert_eq!(automatic, bf16),
+            // Where rounding gains nothing it is left to those who ask for it.
+            Ok(bf16) => assert!([Precision::F32, bf16].contains(&automatic)),
             Err(error) => {
                 assert_eq!(error, PrecisionError::Processor);
                 assert_eq!(automatic, Precision::F32);

@@ -50,7 +50,7 @@ fn train(scale: &Scale, variant: &Variant, seed: u64) -> Result<(Vec<Point>, u64
             let gradients = 2 * 2 * (u64::from(scale.islands) - 1) * parameters(&genesis);
             Ok((alone(lesson.as_ref(), &scale, 1, seed)?, u64::from(scale.steps) * gradients))
         }
-        Method::Central => diloco(lesson.as_ref(), &genesis, &scale, seed),
+        Method::Central => diloco(lesson.as_ref(), &genesis, &scale, variant.delay, seed),
         Method::Pairwise => pairwise::learn(lesson.as_ref(), &genesis, &scale, seed),
         Method::Swarm(weather) => swarm(weather, &lesson, &genesis, &scale, seed),
     }
@@ -93,10 +93,11 @@ fn diloco(
     lesson: &dyn Lesson,
     genesis: &Genesis,
     scale: &Scale,
+    delay: u32,
     seed: u64,
 ) -> Result<(Vec<Point>, u64)> {
     let rounds = scale.steps / genesis.rounds.steps;
-    let plan = Plan { islands: scale.islands, rounds, seed, staggered: true };
+    let plan = Plan { islands: scale.islands, rounds, seed, staggered: true, delay };
     let outcome = central::central(lesson, genesis, &plan)?;
     Ok((outcome.curve, outcome.bytes))
 }

@@ -22,6 +22,9 @@ pub(super) fn read(text: &str) -> Result<Variant, String> {
     if numbers.iter().any(|it| !it.is_finite() || *it < 0.0) || variant.peak == 0.0 {
         return Err("rates and momentum are numbers above 0\nhint: peak=2e-3,outer=1.0/0.3".into());
     }
+    if variant.delay >= variant.span.max(1) {
+        return Err("delay is less than span\nhint: central,span=12,delay=2".into());
+    }
     if variant.span == 0 || !(1..=64).contains(&variant.times) {
         return Err("span is at least 1, times is 1 to 64\nhint: span=24,times=2".into());
     }
@@ -55,6 +58,7 @@ fn set(variant: &mut Variant, word: &str) -> Result<(), String> {
         "times" => variant.times = number(word, value)?,
         "quorum" => variant.quorum_percent = number(word, value)?,
         "grace" => variant.grace_ms_max = number(word, value)?,
+        "delay" => variant.delay = number(word, value)?,
         "latency" => variant.latency_ms = Some(number(word, value)?),
         "codec" => variant.codec = named::<Codec>(word, value)?,
         "rule" => variant.rule = named::<MergeRule>(word, value)?,
@@ -68,7 +72,7 @@ fn set(variant: &mut Variant, word: &str) -> Result<(), String> {
         _ => {
             return Err(format!(
                 "{word:?} changes nothing\nhint: use peak=, span=, outer=RATE/MOMENTUM, codec=, \
-                 rule=, quorum=, grace=, times=, latency=, muon or adamw"
+                 rule=, quorum=, grace=, times=, latency=, delay= (of central), muon or adamw"
             ));
         }
     }
@@ -112,6 +116,7 @@ mod tests {
             "atoll,peak=NaN",
             "atoll,span=0",
             "atoll,times=0",
+            "central,span=4,delay=4",
             "atoll,codec=int3",
             "atoll,outer=1/-1",
         ] {

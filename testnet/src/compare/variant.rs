@@ -45,6 +45,9 @@ pub struct Variant {
     pub times: u32,
     /// The longest that a message takes, if not as long as the scale says.
     pub latency_ms: Option<u64>,
+    /// Steps between a capture and its adoption, where a centre decides.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub delay: u32,
 }
 
 /// A way to train.
@@ -83,6 +86,7 @@ impl Variant {
             grace_ms_max: weather::GRACE_MS_MAX,
             times: 1,
             latency_ms: None,
+            delay: 0,
         }
     }
 
@@ -113,6 +117,11 @@ impl Variant {
     pub(super) fn is_whole(&self) -> bool {
         self.method != Method::OneIsland
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks like this")]
+fn is_zero(steps: &u32) -> bool {
+    *steps == 0
 }
 
 /// The default `steps_min` is this part of the default H; a shorter H keeps the proportion.

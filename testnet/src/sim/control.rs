@@ -17,7 +17,7 @@ pub(super) fn loss(world: &World) -> Option<f64> {
         u64::from(islands) * u64::from(genesis.rounds.steps) * world.shared.lesson.batch();
     // Rounded up, and one more to read the curve between its points.
     let rounds = u32::try_from(tokens / a_round).ok()?.saturating_add(2);
-    let plan = Plan { islands, rounds, seed: world.setup.seed, staggered: true };
+    let plan = Plan { islands, rounds, seed: world.setup.seed, staggered: true, delay: 0 };
     let control = central::central(world.shared.lesson.as_ref(), genesis, &plan).ok()?;
     central::loss_at(&control.curve, tokens)
 }

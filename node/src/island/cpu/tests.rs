@@ -64,7 +64,7 @@ fn the_gradient_is_that_of_central_differences() {
 #[test]
 fn rounded_products_give_nearly_the_same_gradient_and_learn_as_well() {
     let Some(bf16) = Precision::bf16() else {
-        eprintln!("skipped: this processor has no tile unit");
+        eprintln!("skipped: this processor has no unit for bf16");
         return;
     };
     let norm = |it: &[f32]| it.iter().map(|&it| f64::from(it).powi(2)).sum::<f64>().sqrt();

@@ -1,34 +1,44 @@
-//! Products on the tile unit of newer x86 processors (AMX): bf16 operands, f32 sums.
+//! Products of operands that are rounded to bf16, with f32 sums, on processors that have a unit for it.
 //!
-//! The unit multiplies a tile of 16 rows by one of 16 columns, 32 of the inner side at a time, an
-//! order of magnitude quicker than vectors of f32 do. Operands are rounded and packed into tiles
-//! first; whatever is missing at the edges is zero. Sums have one order, so the same input gives the
-//! same bits.
+//! Operands are rounded and packed into tiles first; whatever is missing at the edges is zero. Sums
+//! have one order, so on one machine the same input gives the same bits.
 
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod pack;
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod tiles;
 mod unit;
+mod vectors;
 
 use crate::matrix::{Matrix, MatrixMut};
+use unit::{Session, Unit};
 
-/// The tile unit of one thread, with room for the operands in work.
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+/// Multiplies on a unit for bf16, with room for the operands in work.
 #[derive(Debug)]
-pub(crate) struct Tiles {
+pub(crate) struct Rounded {
+    unit: Unit,
     left: Vec<pack::Line>,
     right: Vec<pack::Line>,
 }
 
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-impl Tiles {
-    /// Whether this machine has the unit and lets this process use it.
-    pub(crate) fn are_here() -> bool {
-        unit::permitted()
+impl Rounded {
+    /// Whether a unit for it is here.
+    pub(crate) fn is_here() -> bool {
+        Unit::best().is_some()
     }
 
+    /// Whether there is one that is quicker than products of f32.
+    pub(crate) fn is_quick() -> bool {
+        Unit::best().is_some_and(Unit::is_quick)
+    }
+
+    /// # Panics
+    /// If no unit is here.
     pub(crate) fn new() -> Self {
+        Self::on(Unit::best().expect("a unit for bf16"))
+    }
+
+    fn on(unit: Unit) -> Self {
         Self {
+            unit,
             left: vec![pack::Line::ZERO; pack::lines(ROWS, INNER)],
             right: vec![pack::Line::ZERO; pack::lines(COLUMNS, INNER)],
         }
@@ -51,7 +61,7 @@ impl Tiles {
             return out.combine(keep, scale, left, right);
         }
         let (left, right) = (pack::Operand::left(left), pack::Operand::right(right));
-        let session = unit::Session::begin();
+        let session = Session::begin(self.unit);
         for depth in (0..inner).step_by(INNER) {
             let deep = INNER.min(inner - depth);
             let keep = if depth == 0 { keep } else { 1.0 };
@@ -69,49 +79,31 @@ impl Tiles {
     }
 }
 
-/// The tile unit, where there is none.
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
-#[derive(Debug)]
-pub(crate) enum Tiles {}
-
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
-impl Tiles {
-    pub(crate) fn are_here() -> bool {
-        false
-    }
-
-    pub(crate) fn new() -> Self {
-        unreachable!("there is no tile unit here")
-    }
-
-    pub(crate) fn combine(
-        &mut self,
-        _: MatrixMut<'_>,
-        _: f32,
-        _: f32,
-        _: Matrix<'_>,
-        _: Matrix<'_>,
-    ) {
-        match *self {}
-    }
-}
-
 /// Of the inner side in work at a time.
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 const INNER: usize = 512;
 /// Rows in work at a time: packed they are half a MiB, a quarter of these processors' second cache.
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 const ROWS: usize = 512;
 /// Columns in work at a time.
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 const COLUMNS: usize = 512;
+/// Rows and columns that are multiplied together: two tiles of each.
+const BLOCK: usize = 2 * pack::SIDE;
 
-#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::reference::numbers;
 
-    /// A value as the unit sees it.
+    /// What this machine has.
+    fn units() -> Vec<Unit> {
+        let here: Vec<Unit> =
+            [Unit::Tiles, Unit::Vectors].into_iter().filter(|unit| unit.is_here()).collect();
+        if here.is_empty() {
+            eprintln!("skipped: this processor has no unit for bf16");
+        }
+        here
+    }
+
+    /// A value as a unit sees it.
     fn rounded(value: f32) -> f64 {
         let bits = value.to_bits();
         let even = 0x7fff + (bits >> 16 & 1);
@@ -140,11 +132,12 @@ mod tests {
 
     #[test]
     fn products_of_any_size_and_order_are_those_of_rounded_operands() {
-        if !Tiles::are_here() {
-            eprintln!("skipped: this processor has no tile unit");
-            return;
+        for unit in units() {
+            products_are_those_of_rounded_operands(Rounded::on(unit));
         }
-        let mut tiles = Tiles::new();
+    }
+
+    fn products_are_those_of_rounded_operands(mut multiplier: Rounded) {
         let sizes =
             [(1, 1, 1), (32, 32, 32), (33, 31, 47), (64, 128, 16), (5, 100, 70), (530, 520, 540)];
         for (rows, inner, columns) in sizes {
@@ -158,7 +151,7 @@ mod tests {
                     let gap = columns + 3;
                     let begin = if keep == 0.0 { f32::NAN } else { 0.25 };
                     let mut out = vec![begin; rows * gap];
-                    tiles.combine(
+                    multiplier.combine(
                         MatrixMut::strided(&mut out, rows, columns, gap),
                         keep,
                         scale,
@@ -185,14 +178,16 @@ mod tests {
 
     #[test]
     fn what_is_no_number_stays_none() {
-        if !Tiles::are_here() {
-            return;
+        for unit in units() {
+            infinity_spoils_its_row_alone(Rounded::on(unit));
         }
-        let mut tiles = Tiles::new();
+    }
+
+    fn infinity_spoils_its_row_alone(mut multiplier: Rounded) {
         let (mut left, right) = (numbers(1, 40 * 40), numbers(2, 40 * 40));
         left[41] = f32::INFINITY;
         let mut out = vec![0.0; 40 * 40];
-        tiles.combine(
+        multiplier.combine(
             MatrixMut::new(&mut out, 40, 40),
             0.0,
             1.0,

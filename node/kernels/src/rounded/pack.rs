@@ -5,9 +5,9 @@
 //! it. Two tiles of one step of the inner side lie together, because they are multiplied together.
 
 use std::arch::x86_64::{
-    __m512, __m512i, _mm512_cvtne2ps_pbh, _mm512_maskz_loadu_ps, _mm512_permutexvar_epi16,
-    _mm512_setzero_si512, _mm512_shuffle_i32x4, _mm512_store_si512, _mm512_unpackhi_epi32,
-    _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
+    __m512, __m512i, _MM_HINT_T1, _mm_prefetch, _mm512_cvtne2ps_pbh, _mm512_maskz_loadu_ps,
+    _mm512_permutexvar_epi16, _mm512_setzero_si512, _mm512_shuffle_i32x4, _mm512_store_si512,
+    _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
 };
 
 use crate::matrix::Matrix;
@@ -19,6 +19,12 @@ pub(super) struct Line([u32; SIDE]);
 
 impl Line {
     pub(super) const ZERO: Self = Self([0; SIDE]);
+
+    /// One of its pairs.
+    #[inline(always)]
+    pub(super) fn pair(&self, index: usize) -> u32 {
+        self.0[index]
+    }
 }
 
 /// Lines that an operand of so many rows or columns and of this depth takes.
@@ -99,6 +105,10 @@ impl<'a> Operand<'a> {
         if along {
             for (index, line) in lines.iter_mut().enumerate().take(count) {
                 let from = start.wrapping_add(index * self.stride);
+                for ahead in [2 * DEPTH, 2 * DEPTH + SIDE] {
+                    // Into the second cache: rows a power of two apart push each other out of the first.
+                    _mm_prefetch::<_MM_HINT_T1>(from.wrapping_add(ahead).cast());
+                }
                 // SAFETY: as many elements of this row lie within the matrix.
                 *line = unsafe {
                     pair(load(from, deep), load(from.wrapping_add(SIDE), deep.saturating_sub(SIDE)))
