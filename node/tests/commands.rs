@@ -180,7 +180,9 @@ fn a_folder_that_is_taken_and_options_that_cannot_change_are_refused() {
     refused(&run(&home, &["import", ".", "--dir", "atoll-train"]), "an island lives here");
     assert!(std::fs::read(checkpoint.join("island.json")).unwrap() == before);
     std::fs::write(checkpoint.join("model.safetensors"), "torn").unwrap();
-    refused(&run(&home, &["train", "--resume", "--steps", "3"]), "torn or was altered");
+    let resumed = run(&home, &["train", "--resume", "--steps", "3"]);
+    refused(&resumed, "torn or was altered");
+    refused(&resumed, "hint: nothing was changed; put a copy of the checkpoint back");
     refused(&run(&home, &["sample"]), "torn or was altered");
 }
 

@@ -58,7 +58,13 @@ impl From<DataError> for Failure {
 
 impl From<IslandError> for Failure {
     fn from(error: IslandError) -> Self {
-        Self::new(error.to_string())
+        let failure = Self::new(error.to_string());
+        match error {
+            IslandError::Checkpoint(_) => failure.hint(
+                "nothing was changed; put a copy of the checkpoint back, or begin anew in another folder",
+            ),
+            _ => failure,
+        }
     }
 }
 

@@ -23,6 +23,8 @@ pub(super) fn print(out: &mut dyn Write, rows: &[Row]) -> io::Result<bool> {
     };
     let ratio = |weather| ways(Method::Swarm(weather)).and_then(|row| row.ratio);
     bound("Atoll / central", ratio(Weather::Calm), 1.005)?;
+    let later = rows.iter().find(|row| row.variant.section == Section::Ways && row.variant.delay == 1);
+    let without_waiting = ratio(Weather::Calm).zip(later.and_then(|row| row.ratio));
     bound("Atoll with speeds 1 to 1/4 / central", ratio(Weather::Spread), 1.01)?;
     bound("Atoll under storm / central", ratio(Weather::Storm), 1.02)?;
     let (atoll, parallel) = (best(rows, CALM), best(rows, Method::EveryStep));
@@ -31,6 +33,10 @@ pub(super) fn print(out: &mut dyn Write, rows: &[Row]) -> io::Result<bool> {
     let loss = |method| ways(method).and_then(|row| row.loss);
     let gain = loss(Method::OneIsland).zip(loss(CALM)).map(|(alone, together)| together / alone);
     bound("Atoll / one island as long", gain, 0.99)?;
+    if let Some((atoll, later)) = without_waiting {
+        let ratio = atoll / later;
+        writeln!(out, "note: Atoll / central DiLoCo that is adopted a step later: {ratio:.4}")?;
+    }
     for row in [atoll, parallel].into_iter().flatten().filter(|row| is_edge(rows, row)) {
         let name = &row.name;
         writeln!(out, "note: no rate beyond that of \"{name}\" was tried: it may not be the best")?;

@@ -94,6 +94,8 @@ fn ways() -> Vec<Variant> {
         new("one island, as long", Method::OneIsland),
         new("data-parallel, every step", Method::EveryStep),
         Variant { reference: true, ..new("central DiLoCo", Method::Central) },
+        // What is left of it for islands that do not wait: one step goes by before they adopt.
+        Variant { delay: 1, ..new("central DiLoCo, adopted a step later", Method::Central) },
         new("pairwise gossip (NoLoCo)", Method::Pairwise),
         new("Atoll", CALM),
         new("Atoll, speeds 1 to 1/4", Method::Swarm(Weather::Spread)),
