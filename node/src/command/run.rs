@@ -1,5 +1,6 @@
 //! `atoll run`: a node, until somebody stops it.
 
+use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -265,10 +266,17 @@ pub(super) fn effort(options: &SwarmOptions) -> Result<Effort, Failure> {
 pub(super) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(RUNTIME_THREADS)
-        .max_blocking_threads(BLOCKING_THREADS)
+        .max_blocking_threads(blocking_threads())
         .enable_all()
         .build()
         .map_err(|error| Failure::new(format!("no threads for the network: {error}")))
+}
+
+/// Threads for the disk, folds and hashes. Each keeps memory of its own, so there are not many more than
+/// the machine can use: two may wait for the disk or for the island.
+fn blocking_threads() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    (cores + 2).min(BLOCKING_THREADS_MAX)
 }
 
 /// None, if it is never to be measured.
@@ -288,5 +296,4 @@ const SLOT_BYTES_MIN: u64 = 16 * 1024;
 const TICKET_ADDRESSES_MAX: usize = 6;
 /// Threads of the network and the driver; training has its own.
 const RUNTIME_THREADS: usize = 2;
-/// Threads for the disk, folds and hashes.
-const BLOCKING_THREADS: usize = 8;
+const BLOCKING_THREADS_MAX: usize = 8;

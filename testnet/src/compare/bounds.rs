@@ -23,7 +23,8 @@ pub(super) fn print(out: &mut dyn Write, rows: &[Row]) -> io::Result<bool> {
     };
     let ratio = |weather| ways(Method::Swarm(weather)).and_then(|row| row.ratio);
     bound("Atoll / central", ratio(Weather::Calm), 1.005)?;
-    let later = rows.iter().find(|row| row.variant.section == Section::Ways && row.variant.delay == 1);
+    let later =
+        rows.iter().find(|row| row.variant.section == Section::Ways && row.variant.delay == 1);
     let without_waiting = ratio(Weather::Calm).zip(later.and_then(|row| row.ratio));
     bound("Atoll with speeds 1 to 1/4 / central", ratio(Weather::Spread), 1.01)?;
     bound("Atoll under storm / central", ratio(Weather::Storm), 1.02)?;
