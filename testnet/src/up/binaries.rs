@@ -106,7 +106,9 @@ fn build(
 ) -> Result<(), UpError> {
     eprintln!("building the node and the bootstrap; the first time takes a few minutes");
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["build", "--release", "-p", "atoll-node", "-p", "atoll-bootstrap", "--bins"]);
+    // No package is named: with the features of the whole workspace, as this program was built,
+    // nothing is compiled twice.
+    command.args(["build", "--release", "--bin", "atoll", "--bin", "atoll-bootstrap"]);
     if let Some(target) = target {
         command.arg("--target-dir").arg(target);
     }
