@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   requests ─┐                               ┌─> store   (a write holds back what follows it)
-//!   island  ──┤                               ├─> island  (errands, at step boundaries)
+//!   island  ──┤                               ├─> island  (errands, between pieces of steps)
 //!   jobs    ──┼─> engine ─> queue of outputs ─┼─> jobs    (check, fold: blocking threads)
 //!   timer   ──┤                               ├─> net     (gossip, messages, fetches)
 //!   net     ──┘                               └─> observe

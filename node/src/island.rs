@@ -25,12 +25,30 @@ use atoll_protocol::id::FragmentId;
 
 /// Something that trains: our own kernels, a device, the simulator's toy, or another process.
 ///
-/// Every method is called between steps and by one thread, so an implementation needs no locks.
+/// Every method is called between pieces of steps and by one thread, so an implementation needs no
+/// locks.
 pub trait Island: Send {
-    /// Trains one step on the next batch of the island's own data, at this learning rate.
+    /// Goes on with a step on the next batch of the island's own data, at this learning rate. None
+    /// if it paused: after a piece of the work [`Pause`] said that somebody wants to see or change
+    /// the parameters. They are still those from before the step, and the next call goes on where
+    /// this one stopped, with whatever they are by then.
     ///
-    /// On an error the parameters are those before the step.
-    fn step(&mut self, learning_rate: f32) -> Result<Step, IslandError>;
+    /// An implementation that cannot stop halfway need not ask. On an error the step is given up
+    /// and the parameters are those before it.
+    fn advance(
+        &mut self,
+        learning_rate: f32,
+        pause: Pause<'_>,
+    ) -> Result<Option<Step>, IslandError>;
+
+    /// Trains one step, or the rest of one, in one go.
+    fn step(&mut self, learning_rate: f32) -> Result<Step, IslandError> {
+        loop {
+            if let Some(step) = self.advance(learning_rate, &|| false)? {
+                return Ok(step);
+            }
+        }
+    }
 
     /// Shows one fragment's parameters, in the fragment map's order.
     ///
@@ -41,7 +59,7 @@ pub trait Island: Send {
         look: &mut dyn FnMut(&[f32]),
     ) -> Result<(), IslandError>;
 
-    /// Lends one fragment's parameters to `change`; the next step trains what it left.
+    /// Lends one fragment's parameters to `change`; the next piece of work begins from what it left.
     ///
     /// The moments of the inner optimiser stay as they are.
     fn change(
@@ -59,13 +77,17 @@ pub trait Island: Send {
         self.evaluate()
     }
 
-    /// Writes everything that a restart needs into the folder `into`, which exists and is empty.
+    /// Writes everything that a restart needs into the folder `into`, which exists and is empty. A
+    /// step that is not done is not part of it.
     fn save(&mut self, into: &Path) -> Result<(), IslandError>;
 
     /// Goes back to what [`Island::save`] wrote: steps taken afterwards are, bit for bit, those
     /// that would have followed the save. On an error nothing has changed.
     fn restore(&mut self, from: &Path) -> Result<(), IslandError>;
 }
+
+/// Asked after each piece of a step, by whichever thread did it: whether to stop there.
+pub type Pause<'a> = &'a (dyn Fn() -> bool + Sync);
 
 /// What one step did.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -113,6 +113,16 @@ impl Store {
         Ok(store)
     }
 
+    /// Notes that this node made the run: at its first start it waits for nobody.
+    pub fn found(&self) -> Result<(), StoreError> {
+        self.inner.folder.found()
+    }
+
+    /// Whether this node made the run.
+    pub fn is_founder(&self) -> bool {
+        self.inner.folder.is_founder()
+    }
+
     /// Opens the folder of a run.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
         let (folder, genesis) = Self::claim(folder)?;

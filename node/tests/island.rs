@@ -146,6 +146,52 @@ fn stopping_and_resuming_equals_not_stopping() {
 }
 
 #[test]
+fn a_step_in_pieces_is_the_same_step() {
+    let genesis = tiny(true);
+    let [mut whole, mut pieces] = [(); 2].map(|()| learner(&genesis, 2, 4));
+    for step in 0..6 {
+        let expected = whole.step(RATE).unwrap();
+        for _ in 0..3 {
+            assert_eq!(pieces.advance(RATE, &|| true).unwrap(), None);
+            assert_eq!(pieces.steps(), step);
+        }
+        assert_eq!(pieces.advance(RATE, &|| true).unwrap(), Some(expected));
+    }
+    assert!(whole.parameters().unwrap() == pieces.parameters().unwrap());
+}
+
+#[test]
+fn a_step_under_way_begins_anew_after_a_restart() {
+    let genesis = tiny(true);
+    let mut island = learner(&genesis, 1, 4);
+    losses(&mut island, 2);
+    assert_eq!(island.advance(RATE, &|| true).unwrap(), None);
+    let folder = tempfile::tempdir().unwrap();
+    island.save(folder.path()).unwrap();
+    let expected = losses(&mut island, 3);
+    // Whatever the island was at is given up when it goes back.
+    assert_eq!(island.advance(RATE, &|| true).unwrap(), None);
+    for mut restored in [island, learner(&genesis, 1, 4)] {
+        restored.restore(folder.path()).unwrap();
+        assert_eq!(restored.steps(), 2);
+        assert_eq!(losses(&mut restored, 3), expected);
+    }
+}
+
+#[test]
+fn what_is_adopted_within_a_step_is_what_the_rest_of_it_learns_from() {
+    let genesis = tiny(true);
+    let [mut plain, mut met] = [(); 2].map(|()| learner(&genesis, 1, 2));
+    let before = met.parameters().unwrap();
+    assert_eq!(met.advance(RATE, &|| true).unwrap(), None);
+    assert!(met.parameters().unwrap() == before, "nothing moves before the end of the step");
+    met.change(FragmentId(0), &mut |local| local.iter_mut().for_each(|it| *it *= 1.5)).unwrap();
+    let (one, other) = (plain.step(RATE).unwrap(), met.step(RATE).unwrap());
+    assert_eq!(one.tokens, other.tokens);
+    assert_ne!(one.loss, other.loss);
+}
+
+#[test]
 fn a_checkpoint_that_is_torn_foreign_or_altered_changes_nothing() {
     let genesis = tiny(true);
     let mut island = learner(&genesis, 1, 1);

@@ -77,6 +77,8 @@ pub struct EngineConfig {
     pub seed: u64,
     /// Whether an island trains behind this node.
     pub trains: bool,
+    /// Whether this node has just made the run, so that nobody can have been there before it.
+    pub founds: bool,
     /// What the island's checkpoint holds, one entry for each fragment; empty if there is none.
     pub resumed: Vec<Resumed>,
     /// Payloads that records of contributions name and the disk does not hold: pruned, or lost.

@@ -38,6 +38,23 @@ fn islands_close_rounds_and_hold_the_same_bits() {
 }
 
 #[test]
+fn who_makes_a_run_waits_for_nobody() {
+    for founds in [false, true] {
+        let mut room = Room::founded(genesis(), 1, founds);
+        let silence = genesis().rounds.alive_ms;
+        room.run(silence / 2);
+        let caught_up = room.nodes[0].engine.standing() == Standing::CaughtUp;
+        assert_eq!(caught_up, founds);
+        // Started again it might have missed something.
+        room.restart(0);
+        room.run(silence / 2);
+        assert_eq!(room.nodes[0].engine.standing(), Standing::Joining);
+        room.run(silence);
+        assert_eq!(room.nodes[0].engine.standing(), Standing::CaughtUp);
+    }
+}
+
+#[test]
 fn a_swarm_at_rest_says_little_and_stays_together() {
     let mut room = Room::new(genesis(), 4);
     room.run(20_000);

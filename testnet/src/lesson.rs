@@ -14,6 +14,11 @@ pub trait Lesson: fmt::Debug + Send + Sync {
     /// Tokens that an island learns from in one step.
     fn batch(&self) -> u64;
 
+    /// Pieces of one step: between them an island captures and adopts.
+    fn pieces(&self) -> u32 {
+        1
+    }
+
     /// The inner learning rate once the swarm has merged so many tokens.
     fn rate(&self, tokens: u64) -> f32;
 

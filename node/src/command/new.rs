@@ -35,7 +35,7 @@ pub(crate) fn run(options: &NewOptions) -> Result<(), Failure> {
         invite: None,
     };
     let text = ticket.encode()?;
-    drop(Store::create(&path, &genesis)?);
+    Store::create(&path, &genesis)?.found()?;
     if let Some(files) = &tokenizer {
         files.write(&path)?;
     }

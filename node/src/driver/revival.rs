@@ -70,6 +70,7 @@ impl Revival<'_> {
                 incarnation,
                 seed: incarnation ^ seed(&self.key.node()),
                 trains,
+                founds: store.is_founder() && incarnation == 1,
                 resumed: resumed.clone(),
                 lost: store.missing()?,
                 signed: unrecorded(&store, &records, &self.key.node(), initial.len()),

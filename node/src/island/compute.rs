@@ -3,7 +3,6 @@
 use atoll_kernels::multiplier::Precision;
 use atoll_protocol::id::FragmentId;
 
-use super::IslandError;
 use super::cpu::Llama;
 use super::cpu::decoder::Decoder;
 use super::cpu::optimiser::Optimiser;
@@ -12,6 +11,7 @@ use super::device::{Batch, Device, DeviceError, DeviceModel};
 use super::layout::Layout;
 use super::settings::Settings;
 use super::shape::Shape;
+use super::{IslandError, Pause};
 
 /// The model, its optimiser, and where both live.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub(super) struct OnCpu {
     parameters: Vec<f32>,
     llama: Llama,
     optimiser: Optimiser,
+    /// Batches of the step under way that were learned from, and their share of its loss.
+    learned: (usize, f32),
     decoder: Option<Decoder>,
 }
 
@@ -70,7 +72,8 @@ impl Compute {
             let llama = Llama::new(shape, layout, sequence, threads)?.in_precision(precision);
             let optimiser = Optimiser::new(layout, settings).in_precision(precision);
             let layout = layout.clone();
-            let parts = OnCpu { shape, layout, parameters, llama, optimiser, decoder: None };
+            let (learned, decoder) = ((0, 0.0), None);
+            let parts = OnCpu { shape, layout, parameters, llama, optimiser, learned, decoder };
             return Ok(Self::Cpu(Box::new(parts)));
         }
         let model = DeviceModel::new(shape, layout.clone(), device, &parameters)?;
@@ -78,15 +81,19 @@ impl Compute {
     }
 
     /// One step on all of `batches` together; nothing changes if loss or gradient is no number.
-    pub(super) fn step(
+    ///
+    /// None if it paused halfway: the next call, with the same batches, goes on there. A device
+    /// takes its steps in one go.
+    pub(super) fn advance(
         &mut self,
         batches: &[Vec<u32>],
         learning_rate: f32,
         step: u64,
-    ) -> Result<Outcome, IslandError> {
+        pause: Pause<'_>,
+    ) -> Result<Option<Outcome>, IslandError> {
         match self {
-            Self::Cpu(cpu) => cpu.step(batches, learning_rate, step),
-            Self::Device(device) => device.step(batches, learning_rate, step),
+            Self::Cpu(cpu) => cpu.advance(batches, learning_rate, step, pause),
+            Self::Device(device) => device.step(batches, learning_rate, step).map(Some),
         }
     }
 
@@ -159,6 +166,8 @@ impl Compute {
     pub(super) fn restore(&mut self, state: State) -> Result<(), IslandError> {
         match self {
             Self::Cpu(cpu) => {
+                cpu.learned = (0, 0.0);
+                cpu.llama.give_up();
                 cpu.parameters = state.parameters;
                 *cpu.optimiser.moments_mut() = state.moments;
                 Ok(())
@@ -183,22 +192,30 @@ impl Compute {
 }
 
 impl OnCpu {
-    fn step(
+    fn advance(
         &mut self,
         batches: &[Vec<u32>],
         learning_rate: f32,
         step: u64,
-    ) -> Result<Outcome, IslandError> {
-        let mut loss = 0.0;
-        for batch in batches {
-            loss += self.llama.gradient(&self.parameters, batch) / batches.len() as f32;
+        pause: Pause<'_>,
+    ) -> Result<Option<Outcome>, IslandError> {
+        while let Some(batch) = batches.get(self.learned.0) {
+            let Some(loss) = self.llama.gradient_until(&self.parameters, batch, pause) else {
+                return Ok(None);
+            };
+            self.learned.0 += 1;
+            self.learned.1 += loss / batches.len() as f32;
+            if self.learned.0 < batches.len() && pause() {
+                return Ok(None);
+            }
         }
+        let (_, loss) = std::mem::take(&mut self.learned);
         let gradients = self.llama.gradients();
         let gradient_norm = self
             .optimiser
             .step(&mut self.parameters, gradients, learning_rate)
             .map_err(|_| IslandError::Diverged { step, loss })?;
-        Ok(Outcome { loss, gradient_norm })
+        Ok(Some(Outcome { loss, gradient_norm }))
     }
 
     fn next_logits(&mut self, tokens: &[u32], seen: usize) -> Result<Vec<f32>, IslandError> {
@@ -301,9 +318,10 @@ mod tests {
             let mut both = both(optimiser);
             let begin = both[0].state().unwrap().parameters;
             for step in 0..12 {
-                let losses = both
-                    .each_mut()
-                    .map(|it| it.step(std::slice::from_ref(&batch), 5e-3, step).unwrap().loss);
+                let losses = both.each_mut().map(|it| {
+                    let batches = std::slice::from_ref(&batch);
+                    it.advance(batches, 5e-3, step, &|| false).unwrap().unwrap().loss
+                });
                 assert!((losses[0] - losses[1]).abs() < 1e-3, "{optimiser:?}: {losses:?}");
             }
             let [ours, theirs] = both.each_ref().map(|it| it.state().unwrap().parameters);

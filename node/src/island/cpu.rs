@@ -18,6 +18,7 @@ mod workspace;
 mod tests;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use atoll_kernels::multiplier::Precision;
 
@@ -26,6 +27,7 @@ use self::gradients::Gradients;
 use self::model::Model;
 use self::threads::Threads;
 use self::workspace::Workspace;
+use super::Pause;
 use super::layout::Layout;
 use super::shape::Shape;
 
@@ -36,8 +38,8 @@ use super::shape::Shape;
 pub struct Llama {
     model: Model,
     workspaces: Vec<Workspace>,
-    /// Summed loss of each part of the gradient.
-    losses: Vec<f64>,
+    /// What each part of the gradient has seen of the sequences that are in work.
+    seen: Vec<Seen>,
     gradients: Gradients,
 }
 
@@ -54,8 +56,8 @@ impl Llama {
         let workspace = |_| Workspace::new(&model, Precision::F32);
         let workspaces = (0..threads.count()).map(workspace).collect();
         let mut gradients = Gradients::new(layout.elements(), threads);
-        let losses = vec![0.0; gradients.parts().1.len()];
-        Ok(Self { model, workspaces, losses, gradients })
+        let seen = vec![Seen::default(); gradients.parts().1.len()];
+        Ok(Self { model, workspaces, seen, gradients })
     }
 
     /// The same, with products of another precision than f32.
@@ -87,22 +89,54 @@ impl Llama {
     /// If there are no or no whole sequences, a token is outside the vocabulary, or the parameters
     /// are not as many as the layout's.
     pub fn gradient(&mut self, parameters: &[f32], tokens: &[u32]) -> f32 {
+        self.gradient_until(parameters, tokens, &|| false).expect("nothing stops it")
+    }
+
+    /// The same, but stops when `pause` says so after some of the sequences, and gives nothing then:
+    /// called again with the same sequences it goes on with the others. The parameters may have
+    /// changed meanwhile.
+    ///
+    /// # Panics
+    /// As [`Llama::gradient`].
+    pub fn gradient_until(
+        &mut self,
+        parameters: &[f32],
+        tokens: &[u32],
+        pause: Pause<'_>,
+    ) -> Option<f32> {
         self.check(parameters, tokens);
         let model = &self.model;
+        let stop = AtomicBool::new(false);
         let (threads, parts) = self.gradients.parts();
-        let items = assign(parts, &mut self.losses, tokens, model.sequence + 1);
-        threads.run(&mut self.workspaces, items, |space, (gradient, loss, tokens)| {
-            *loss = 0.0;
-            for piece in tokens.chunks(space.sequences * (model.sequence + 1)) {
+        let items = assign(parts, &mut self.seen, tokens, model.sequence + 1);
+        threads.run(&mut self.workspaces, items, |space, (gradient, seen, tokens)| {
+            for piece in tokens[seen.tokens..].chunks(space.sequences * (model.sequence + 1)) {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
                 space.take(piece, model.sequence);
-                *loss += model.head_loss(parameters, space, Some(gradient));
+                seen.loss += model.head_loss(parameters, space, Some(gradient));
                 model.backward(parameters, space, gradient);
+                seen.tokens += piece.len();
+                if pause() {
+                    stop.store(true, Ordering::Relaxed);
+                }
             }
         });
+        if self.seen.iter().map(|seen| seen.tokens).sum::<usize>() < tokens.len() {
+            return None;
+        }
+        let total: f64 = self.seen.iter().map(|seen| seen.loss).sum();
+        self.seen.fill(Seen::default());
         let learned = tokens.len() / (model.sequence + 1) * model.sequence;
-        let total: f64 = self.losses.iter().sum();
         self.gradients.learned(learned, total.is_finite());
-        narrow(total / learned as f64)
+        Some(narrow(total / learned as f64))
+    }
+
+    /// Forgets sequences whose gradient was not asked for to the end, and all gradients.
+    pub fn give_up(&mut self) {
+        self.seen.fill(Seen::default());
+        self.gradients.clear();
     }
 
     /// The mean loss of these sequences in nats per token, without learning from them.
@@ -113,15 +147,15 @@ impl Llama {
         self.check(parameters, tokens);
         let model = &self.model;
         let (threads, parts) = self.gradients.parts();
-        let items = assign(parts, &mut self.losses, tokens, model.sequence + 1);
+        let mut losses = vec![0.0; parts.len()];
+        let items = assign(parts, &mut losses, tokens, model.sequence + 1);
         threads.run(&mut self.workspaces, items, |space, (_, loss, tokens)| {
-            *loss = 0.0;
             for piece in tokens.chunks(space.sequences * (model.sequence + 1)) {
                 space.take(piece, model.sequence);
                 *loss += model.head_loss(parameters, space, None);
             }
         });
-        let total: f64 = self.losses.iter().sum();
+        let total: f64 = losses.iter().sum();
         total / (tokens.len() / (model.sequence + 1) * model.sequence) as f64
     }
 
@@ -137,21 +171,31 @@ impl Llama {
     }
 }
 
-/// What is worked on apart: a part of the gradient, its loss, and the sequences it is made from.
-type Item<'a> = (&'a mut Vec<f32>, &'a mut f64, &'a [u32]);
+/// What a part of the gradient has seen of its sequences.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    /// So many tokens of them, the last of each sequence included.
+    tokens: usize,
+    /// Summed loss.
+    loss: f64,
+}
 
-fn assign<'a>(
+/// What is worked on apart: a part of the gradient, what is counted of it, and the sequences it is
+/// made from.
+type Item<'a, C> = (&'a mut Vec<f32>, &'a mut C, &'a [u32]);
+
+fn assign<'a, C: Send>(
     parts: &'a mut [Vec<f32>],
-    losses: &'a mut [f64],
+    counts: &'a mut [C],
     mut tokens: &'a [u32],
     stride: usize,
-) -> impl Iterator<Item = Item<'a>> + Send {
-    let (sequences, count) = (tokens.len() / stride, parts.len());
-    parts.iter_mut().zip(losses).enumerate().map(move |(index, (part, loss))| {
-        let mine = sequences / count + usize::from(index < sequences % count);
+) -> impl Iterator<Item = Item<'a, C>> + Send {
+    let (sequences, parts_count) = (tokens.len() / stride, parts.len());
+    parts.iter_mut().zip(counts).enumerate().map(move |(index, (part, count))| {
+        let mine = sequences / parts_count + usize::from(index < sequences % parts_count);
         let (mine, rest) = tokens.split_at(mine * stride);
         tokens = rest;
-        (part, loss, mine)
+        (part, count, mine)
     })
 }
 

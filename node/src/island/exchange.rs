@@ -1,4 +1,4 @@
-//! Where the island meets the outer state: capture and adopt, at step boundaries.
+//! Where the island meets the outer state: capture and adopt, between pieces of steps.
 
 use atoll_protocol::codec::{Codec, NonFinite, PayloadError};
 use atoll_protocol::id::FragmentId;

@@ -1,12 +1,16 @@
-//! The island's own thread: it steps, and between steps does what the driver asked for.
+//! The island's own thread: it steps, and does what the driver asked for in between.
 //!
 //! Nothing here waits for the network or the disk of the node: errands come through a bounded
-//! queue that is looked at between steps, and what cannot be reported at once is kept.
+//! queue, and what cannot be reported at once is kept. What a fragment waits for is done as soon as
+//! a piece of a step is: a step of many sequences may take longer than a round's way through the
+//! swarm. The rest waits for the end of the step.
 
 mod backlog;
 mod checkpoint;
 mod nice;
 mod pace;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -30,7 +34,7 @@ pub use checkpoint::{Checkpoint, Fragment};
 pub use nice::be_nice;
 pub use pace::{Effort, Pace};
 
-/// Something to do at the next step boundary, in order.
+/// Something to do between pieces of a step or between steps, in order.
 #[derive(Debug)]
 pub enum Errand {
     /// Encode what a fragment learned.
@@ -140,6 +144,7 @@ impl Host {
             island,
             accounts,
             queue,
+            held: None,
             backlog: Backlog::new(told),
             pace: pace.clone(),
         };
@@ -156,7 +161,9 @@ impl Host {
     pub fn ask(&self, errand: Errand) -> Result<(), Errand> {
         self.errands.try_send(errand).map_err(|error| match error {
             TrySendError::Full(errand) | TrySendError::Disconnected(errand) => errand,
-        })
+        })?;
+        self.pace.asked();
+        Ok(())
     }
 
     /// How it steps.
@@ -234,6 +241,8 @@ struct Worker {
     island: Box<dyn Island>,
     accounts: Accounts,
     queue: Receiver<Errand>,
+    /// An errand that waits for the end of the step, and with it all that came later.
+    held: Option<Errand>,
     backlog: Backlog,
     pace: Arc<Pace>,
 }
@@ -257,7 +266,11 @@ impl Worker {
 
     /// Errands come before steps; an island that does not step waits for them.
     fn next(&mut self) -> Next {
+        if let Some(errand) = self.held.take() {
+            return Next::Errand(errand);
+        }
         if self.pace.is_going() {
+            self.pace.looked();
             return match self.queue.try_recv() {
                 Ok(errand) => Next::Errand(errand),
                 Err(TryRecvError::Empty) => Next::Step,
@@ -272,10 +285,17 @@ impl Worker {
     }
 
     fn step(&mut self) -> Result<(), ExchangeError> {
-        let began = Instant::now();
         let rate = self.genesis.schedule.learning_rate(self.pace.tokens_trained());
-        let step = self.island.step(rate)?;
-        let took = began.elapsed();
+        let mut took = Duration::ZERO;
+        let step = loop {
+            let (began, pace, held) = (Instant::now(), &self.pace, self.held.is_some());
+            let done = self.island.advance(rate, &|| !held && pace.is_asked())?;
+            took += began.elapsed();
+            match done {
+                Some(step) => break step,
+                None => self.meet()?,
+            }
+        };
         self.pace.stepped(took);
         for fragment in &mut self.accounts.fragments {
             fragment.steps += 1;
@@ -290,8 +310,25 @@ impl Worker {
             step_ms,
             loss: step.loss,
         });
+        if let Some(errand) = self.held.take() {
+            self.run(errand)?;
+        }
         self.backlog.flush();
         self.rest(took);
+        Ok(())
+    }
+
+    /// Does what fragments wait for in the middle of a step.
+    fn meet(&mut self) -> Result<(), ExchangeError> {
+        self.pace.looked();
+        while let Ok(errand) = self.queue.try_recv() {
+            if errand.fragment().is_none() {
+                self.held = Some(errand);
+                break;
+            }
+            self.run(errand)?;
+        }
+        self.backlog.flush();
         Ok(())
     }
 

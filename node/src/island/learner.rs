@@ -8,13 +8,13 @@ use atoll_protocol::id::{FragmentId, NodeId, RunId};
 
 use super::checkpoint::{self, Position};
 use super::compute::Compute;
-use super::data::{Dataset, Feed, HeldOut};
+use super::data::{Cursor, Dataset, Feed, HeldOut};
 use super::device::{Device, MemoryNeed};
 use super::layout::Layout;
 use super::precision::Precision;
 use super::settings::Settings;
 use super::shape::Shape;
-use super::{Island, IslandError, Step};
+use super::{Island, IslandError, Pause, Step};
 
 /// What an island may choose for itself.
 #[derive(Clone, Debug)]
@@ -38,6 +38,8 @@ pub struct Learner {
     feed: Feed,
     held_out: HeldOut,
     batches: Vec<Vec<u32>>,
+    /// Where the batches of the step under way begin; none between steps.
+    under_way: Option<Cursor>,
     steps: u64,
     tokens: u64,
 }
@@ -74,7 +76,8 @@ impl Learner {
         )?;
         let batches = vec![Vec::new(); choices.accumulate.max(1)];
         let genesis = genesis.clone();
-        Ok(Self { genesis, layout, compute, feed, held_out, batches, steps: 0, tokens: 0 })
+        let (under_way, steps, tokens) = (None, 0, 0);
+        Ok(Self { genesis, layout, compute, feed, held_out, batches, under_way, steps, tokens })
     }
 
     /// The run it trains.
@@ -151,13 +154,27 @@ impl Learner {
 }
 
 impl Island for Learner {
-    fn step(&mut self, learning_rate: f32) -> Result<Step, IslandError> {
-        let before = self.feed.cursor();
-        for batch in &mut self.batches {
-            self.feed.next(batch)?;
-        }
-        let outcome = match self.compute.step(&self.batches, learning_rate, self.steps) {
-            Ok(outcome) => outcome,
+    fn advance(
+        &mut self,
+        learning_rate: f32,
+        pause: Pause<'_>,
+    ) -> Result<Option<Step>, IslandError> {
+        let before = match self.under_way.take() {
+            Some(before) => before,
+            None => {
+                let before = self.feed.cursor();
+                for batch in &mut self.batches {
+                    self.feed.next(batch)?;
+                }
+                before
+            }
+        };
+        let outcome = match self.compute.advance(&self.batches, learning_rate, self.steps, pause) {
+            Ok(Some(outcome)) => outcome,
+            Ok(None) => {
+                self.under_way = Some(before);
+                return Ok(None);
+            }
             Err(error) => {
                 self.feed.seek(before)?;
                 return Err(error);
@@ -168,7 +185,7 @@ impl Island for Learner {
         let tokens = sequences as u64 * sequence;
         self.steps += 1;
         self.tokens += tokens;
-        Ok(Step { loss: outcome.loss, tokens, gradient_norm: outcome.gradient_norm })
+        Ok(Some(Step { loss: outcome.loss, tokens, gradient_norm: outcome.gradient_norm }))
     }
 
     fn read(
@@ -196,8 +213,8 @@ impl Island for Learner {
     }
 
     fn save(&mut self, into: &Path) -> Result<(), IslandError> {
-        let position =
-            Position { steps: self.steps, tokens: self.tokens, cursor: self.feed.cursor() };
+        let cursor = self.under_way.unwrap_or_else(|| self.feed.cursor());
+        let position = Position { steps: self.steps, tokens: self.tokens, cursor };
         self.compute.show(|parameters, moments| {
             checkpoint::write(into, &self.genesis, &self.layout, parameters, moments, &position)
         })
@@ -211,6 +228,7 @@ impl Island for Learner {
             self.feed.seek(before)?;
             return Err(error);
         }
+        self.under_way = None;
         (self.steps, self.tokens) = (position.steps, position.tokens);
         Ok(())
     }

@@ -69,6 +69,16 @@ impl Folder {
         file::replace(&self.root.join(STAMP), format!("{FORMAT}\n").as_bytes())
     }
 
+    /// Says that the run was made here and not joined.
+    pub(super) fn found(&self) -> Result<(), StoreError> {
+        file::replace(&self.root.join(FOUNDED), b"")
+    }
+
+    /// Whether the run was made here.
+    pub(super) fn is_founder(&self) -> bool {
+        self.root.join(FOUNDED).exists()
+    }
+
     /// The genesis, if one is here.
     pub(super) fn genesis(&self) -> Result<Option<Genesis>, StoreError> {
         let path = self.root.join(GENESIS);
@@ -151,6 +161,8 @@ impl Drop for Folder {
 /// The format of everything in the folder.
 const FORMAT: &str = "1";
 const STAMP: &str = "VERSION";
+/// Whether the run was made here.
+const FOUNDED: &str = "FOUNDED";
 const LOCK: &str = "LOCK";
 const GENESIS: &str = "genesis.bin";
 const GENESIS_TEXT: &str = "genesis.toml";

@@ -38,6 +38,16 @@ fn a_run_is_made_once_and_opened_after() {
 }
 
 #[test]
+fn who_made_a_run_is_remembered() {
+    let folder = scratch();
+    let store = create(&folder);
+    assert!(!store.is_founder());
+    store.found().unwrap();
+    drop(store);
+    assert!(Store::open(folder.path()).unwrap().is_founder());
+}
+
+#[test]
 fn a_folder_of_another_run_or_format_is_refused_and_stays() {
     let folder = scratch();
     let store = create(&folder);

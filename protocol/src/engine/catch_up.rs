@@ -19,9 +19,10 @@ impl Engine {
         let rounds = &self.config.genesis.rounds;
         let alive = Span(rounds.alive_ms);
         let alone = self.peers.within(alive, self.now).next().is_none();
-        // One alone waits longer: the swarm may only be out of reach. Among strangers it waits for
-        // their invitations, but not for ever: anybody may pretend.
+        // One alone waits longer: the swarm may only be out of reach, unless there was none before.
+        // Among strangers it waits for their invitations, but not for ever: anybody may pretend.
         let wait = match alone {
+            true if self.config.founds && !self.restored => Span(0),
             true if self.stranger => alive.times(STRANGER_SILENCES),
             true => alive,
             false if self.heard_enough() => Span(0),

@@ -54,7 +54,7 @@ pub enum Output {
         /// For which fragment.
         fragment: FragmentId,
     },
-    /// Capture a fragment at the next step boundary; ends in one `Input::Captured`.
+    /// Capture a fragment as soon as the island can; ends in one `Input::Captured`.
     Capture {
         /// Which fragment.
         fragment: FragmentId,
@@ -81,7 +81,7 @@ pub enum Output {
         /// The snapshot.
         content: ContentId,
     },
-    /// Put the head into the island's parameters at the next step boundary.
+    /// Put the head into the island's parameters as soon as the island can.
     Adopt {
         /// Which fragment.
         fragment: FragmentId,

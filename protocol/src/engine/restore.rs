@@ -279,6 +279,7 @@ mod tests {
             incarnation: 2,
             seed: 0,
             trains: true,
+            founds: false,
             resumed: Vec::new(),
             lost: lost.iter().copied().collect(),
             signed,

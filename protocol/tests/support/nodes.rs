@@ -41,6 +41,7 @@ pub(crate) struct Node {
 /// All of them.
 pub(crate) struct Room {
     pub(crate) genesis: Genesis,
+    founds: bool,
     pub(crate) now: Time,
     pub(crate) nodes: Vec<Node>,
     /// Pairs that cannot reach each other.
@@ -84,9 +85,15 @@ pub(crate) fn genesis() -> Genesis {
 
 impl Room {
     pub(crate) fn new(genesis: Genesis, count: u8) -> Self {
+        Self::founded(genesis, count, false)
+    }
+
+    /// A room whose nodes have all just made the run, or have not.
+    pub(crate) fn founded(genesis: Genesis, count: u8, founds: bool) -> Self {
         genesis.validate().unwrap();
         let mut room = Self {
             genesis,
+            founds,
             now: Time(0),
             nodes: Vec::new(),
             cut: Vec::new(),
@@ -202,6 +209,7 @@ impl Room {
             incarnation,
             seed: 7,
             trains: true,
+            founds: self.founds && incarnation == 1,
             resumed: Vec::new(),
             lost: BTreeSet::new(),
             signed: Vec::new(),

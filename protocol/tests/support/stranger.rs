@@ -60,6 +60,7 @@ impl<'a> Stranger<'a> {
             incarnation: 1,
             seed: 7,
             trains: true,
+            founds: false,
             resumed: Vec::new(),
             lost: BTreeSet::new(),
             signed: Vec::new(),

@@ -40,7 +40,8 @@ fn train(scale: &Scale, variant: &Variant, seed: u64) -> Result<(Vec<Point>, u64
     let (genesis, scale) = (variant.genesis(scale, seed), variant.scale(scale));
     let batches = if variant.method == Method::EveryStep { usize::from(scale.islands) } else { 1 };
     let text = scale.genesis(seed).run_id();
-    let lesson: Arc<dyn Lesson> = Arc::new(Model::new(&genesis, text, variant.peak, batches)?);
+    let model = Model::in_pieces(&genesis, text, variant.peak, batches, variant.pieces)?;
+    let lesson: Arc<dyn Lesson> = Arc::new(model);
     match variant.method {
         Method::OneIsland => {
             Ok((alone(lesson.as_ref(), &scale, u64::from(scale.islands), seed)?, 0))

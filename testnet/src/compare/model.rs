@@ -25,6 +25,7 @@ pub(crate) struct Model {
     peak: f32,
     dataset: Arc<Dataset>,
     choices: Choices,
+    pieces: u32,
     judge: Mutex<Learner>,
 }
 
@@ -37,6 +38,20 @@ impl Model {
         peak: f32,
         accumulate: usize,
     ) -> Result<Self> {
+        Self::in_pieces(genesis, text, peak, accumulate, 1)
+    }
+
+    /// The same, with batches cut into so many pieces, which must divide them.
+    pub(crate) fn in_pieces(
+        genesis: &Genesis,
+        text: RunId,
+        peak: f32,
+        accumulate: usize,
+        pieces: u32,
+    ) -> Result<Self> {
+        let mut genesis = genesis.clone();
+        genesis.data.batch /= pieces;
+        let accumulate = accumulate * pieces as usize;
         let Shape::Llama { vocab, .. } = genesis.model else { bail!("not a model of ours") };
         let source = Source::Generated { seed: genesis.init_seed };
         let nowhere = std::env::temp_dir();
@@ -44,9 +59,9 @@ impl Model {
         let dataset = Arc::new(dataset);
         let (device, precision) = (DeviceChoice::Cpu.resolve()?, Precision::quickest());
         let choices = Choices { device, threads: 1, precision, accumulate };
-        let judge = learner(genesis, &text, &sim::node_id(0, 0), &dataset, &choices)?;
-        let (genesis, judge) = (genesis.clone(), Mutex::new(judge));
-        Ok(Self { genesis, text, peak, dataset, choices, judge })
+        let judge = learner(&genesis, &text, &sim::node_id(0, 0), &dataset, &choices)?;
+        let judge = Mutex::new(judge);
+        Ok(Self { genesis, text, peak, dataset, choices, pieces, judge })
     }
 }
 
@@ -74,6 +89,10 @@ impl Lesson for Model {
         let data = &self.genesis.data;
         let batches = self.choices.accumulate as u64;
         batches * u64::from(data.batch) * u64::from(data.sequence)
+    }
+
+    fn pieces(&self) -> u32 {
+        self.pieces
     }
 
     fn rate(&self, tokens: u64) -> f32 {

@@ -25,6 +25,9 @@ pub(super) fn read(text: &str) -> Result<Variant, String> {
     if variant.delay >= variant.span.max(1) {
         return Err("delay is less than span\nhint: central,span=12,delay=2".into());
     }
+    if ![1, 2, 4, 8].contains(&variant.pieces) {
+        return Err("a step of eight sequences has 1, 2, 4 or 8 pieces\nhint: pieces=4".into());
+    }
     if variant.span == 0 || !(1..=64).contains(&variant.times) {
         return Err("span is at least 1, times is 1 to 64\nhint: span=24,times=2".into());
     }
@@ -58,6 +61,7 @@ fn set(variant: &mut Variant, word: &str) -> Result<(), String> {
         "times" => variant.times = number(word, value)?,
         "quorum" => variant.quorum_percent = number(word, value)?,
         "grace" => variant.grace_ms_max = number(word, value)?,
+        "pieces" => variant.pieces = number(word, value)?,
         "delay" => variant.delay = number(word, value)?,
         "latency" => variant.latency_ms = Some(number(word, value)?),
         "codec" => variant.codec = named::<Codec>(word, value)?,
@@ -72,7 +76,7 @@ fn set(variant: &mut Variant, word: &str) -> Result<(), String> {
         _ => {
             return Err(format!(
                 "{word:?} changes nothing\nhint: use peak=, span=, outer=RATE/MOMENTUM, codec=, \
-                 rule=, quorum=, grace=, times=, latency=, delay= (of central), muon or adamw"
+                 rule=, quorum=, grace=, times=, latency=, pieces=, delay= (of central), muon or adamw"
             ));
         }
     }
@@ -117,6 +121,7 @@ mod tests {
             "atoll,span=0",
             "atoll,times=0",
             "central,span=4,delay=4",
+            "atoll,pieces=3",
             "atoll,codec=int3",
             "atoll,outer=1/-1",
         ] {

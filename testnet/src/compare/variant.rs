@@ -45,6 +45,8 @@ pub struct Variant {
     pub times: u32,
     /// The longest that a message takes, if not as long as the scale says.
     pub latency_ms: Option<u64>,
+    /// Pieces of a step, between which an island of a swarm captures and adopts.
+    pub pieces: u32,
     /// Steps between a capture and its adoption, where a centre decides.
     #[serde(skip_serializing_if = "is_zero")]
     pub delay: u32,
@@ -86,6 +88,7 @@ impl Variant {
             grace_ms_max: weather::GRACE_MS_MAX,
             times: 1,
             latency_ms: None,
+            pieces: PIECES,
             delay: 0,
         }
     }
@@ -124,5 +127,7 @@ fn is_zero(steps: &u32) -> bool {
     *steps == 0
 }
 
+/// Two sequences each.
+const PIECES: u32 = 4;
 /// The default `steps_min` is this part of the default H; a shorter H keeps the proportion.
 const STEPS_MIN_PART: u32 = 8;

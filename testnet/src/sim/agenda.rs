@@ -31,8 +31,8 @@ pub(super) enum Happening {
     Timer { node: NodeIndex, life: u64 },
     /// A moment that a liar asked for.
     LiarTimer { node: NodeIndex, life: u64 },
-    /// An island finishes a step.
-    Step { node: NodeIndex, life: u64 },
+    /// An island finishes a piece of a step; after so many more the step.
+    Step { node: NodeIndex, life: u64, left: u32 },
     /// A node's oldest write is durable.
     Durable { node: NodeIndex, life: u64 },
     /// An island's checkpoint is durable.

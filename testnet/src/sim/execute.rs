@@ -287,7 +287,8 @@ impl Simulation<'_> {
         found.ok()
     }
 
-    /// Gives an island something to do at its next step boundary; at once if it does not step.
+    /// Gives an island something to do after the piece of a step that it is at; at once if it does
+    /// not step.
     fn errand(&mut self, node: NodeIndex, errand: Errand) {
         let quiet = self.world.quiet;
         let Some(running) = &mut self.world.nodes[node].running else { return };
@@ -305,7 +306,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Does everything that waited for a step boundary. The engine hears of it afterwards.
+    /// Does everything that waited for a piece of a step to end. The engine hears of it afterwards.
     pub(super) fn boundary(&mut self, node: NodeIndex) {
         loop {
             let state = &mut self.world.nodes[node];
@@ -369,8 +370,29 @@ impl Simulation<'_> {
         let mean = u64::from(state.plan.step_ms.max(1));
         let spread = mean * u64::from(state.plan.jitter_percent.min(90)) / 100;
         let span = state.rng.range(mean - spread, mean + spread).max(1);
-        let (at, life) = (Time(self.world.now.0 + span), state.life);
-        self.world.agenda.plan(at, Happening::Step { node, life });
+        let (now, life) = (self.world.now.0, state.life);
+        let pieces = self.world.shared.lesson.pieces().max(1);
+        for left in (0..pieces).rev() {
+            let at = now + (span * u64::from(pieces - left) / u64::from(pieces)).max(1);
+            self.world.agenda.plan(Time(at), Happening::Step { node, life, left });
+        }
+    }
+
+    /// An island finishes a piece of a step that is not the last.
+    pub(super) fn piece(&mut self, node: NodeIndex, left: u32) {
+        if self.world.quiet {
+            return;
+        }
+        let Some(running) = &mut self.world.nodes[node].running else { return };
+        let trained = running.tokens_trained();
+        let Some(island) = &mut running.island else { return };
+        if let Err(error) = island.piece(&self.world.shared, trained) {
+            let message = format!("island {node}, {left} pieces before a step: {error}");
+            self.observer.fail(self.world.now, "island", message);
+            return;
+        }
+        self.boundary(node);
+        self.work(node);
     }
 
     /// An island finishes a step.

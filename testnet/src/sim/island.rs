@@ -28,7 +28,7 @@ pub(super) struct Island {
     captures: BTreeMap<ContentId, Rc<[u8]>>,
     /// The captures of this life, by fragment, in order.
     made: Vec<Vec<ContentId>>,
-    /// What is to be done at the next step boundary, in order.
+    /// What is to be done after the piece of a step in work, in order.
     pub(super) errands: VecDeque<Errand>,
 }
 
@@ -128,7 +128,14 @@ impl Island {
         Ok(())
     }
 
-    /// One step of training, at the rate for a swarm that has trained so many tokens. Returns its
+    /// A piece of a step that is not its last.
+    pub(super) fn piece(&mut self, shared: &Shared, trained: u64) -> Result<(), IslandError> {
+        let done = self.pupil.get_mut().advance(shared.lesson.rate(trained), &|| true)?;
+        assert!(done.is_none(), "a step has fewer pieces than its lesson says");
+        Ok(())
+    }
+
+    /// The last piece of a step, or all of it, at the rate for a swarm that has trained so many tokens. Returns its
     /// own tokens.
     pub(super) fn step(&mut self, shared: &Shared, trained: u64) -> Result<u64, IslandError> {
         let before: Result<Vec<_>, _> = shared.ids().map(|it| self.local(it)).collect();

@@ -48,6 +48,7 @@ impl World {
                     incarnation,
                     seed,
                     trains: state.plan.trains,
+                    founds: node == 0 && incarnation == 1 && self.setup.seed % FOUNDED_EVERY == 0,
                     resumed: resumed.unwrap_or_default(),
                     lost: state.disk.missing(),
                     signed: state.disk.unrecorded(state.id, &fragments),
@@ -420,6 +421,8 @@ impl Simulation<'_> {
     }
 }
 
+/// In every so-many-th run one node has made it and waits for nobody.
+const FOUNDED_EVERY: u64 = 3;
 /// How often the world looks whether anything still changes.
 const SETTLE_MS: u64 = 500;
 /// How long nothing may change before the run is over, besides what the genesis' times ask for.

@@ -157,7 +157,10 @@ impl Simulation<'_> {
             Happening::LiarTimer { node, life } if self.world.lives(node, life) => {
                 self.liar(node, |liar, now| liar.on_timer(now));
             }
-            Happening::Step { node, life } if self.world.lives(node, life) => self.step(node),
+            Happening::Step { node, life, left } if self.world.lives(node, life) => match left {
+                0 => self.step(node),
+                left => self.piece(node, left),
+            },
             Happening::Durable { node, life } if self.world.lives(node, life) => {
                 self.durable(node);
             }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use atoll_node::island::{Island, IslandError, Step};
+use atoll_node::island::{Island, IslandError, Pause, Step};
 use atoll_protocol::fragment::Fragment;
 use atoll_protocol::genesis::Genesis;
 use atoll_protocol::id::FragmentId;
@@ -79,8 +79,8 @@ impl Pupil {
 }
 
 impl Island for Pupil {
-    fn step(&mut self, learning_rate: f32) -> Result<Step, IslandError> {
-        Ok(self.learner.step(&self.frame.task, &mut self.params, learning_rate))
+    fn advance(&mut self, learning_rate: f32, _: Pause<'_>) -> Result<Option<Step>, IslandError> {
+        Ok(Some(self.learner.step(&self.frame.task, &mut self.params, learning_rate)))
     }
 
     fn read(

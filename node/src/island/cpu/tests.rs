@@ -249,3 +249,37 @@ fn what_does_not_fit_is_refused() {
     assert!(refused(Shape { heads: 5, ..shape }, 8, 1).starts_with("5 heads"));
     assert!(refused(shape, 8, 0).starts_with("0 threads"));
 }
+
+#[test]
+fn a_gradient_in_pieces_is_the_same_to_the_bit() {
+    for threads in [1, 2] {
+        let (shape, layout, parameters) = small(true);
+        let batch = tokens(2, 71 * 40);
+        let [whole, pieces] = [false, true].map(|pause| {
+            let mut llama = Llama::new(shape, &layout, 70, threads).unwrap();
+            let (mut calls, mut loss) = (1, None);
+            while loss.is_none() {
+                loss = llama.gradient_until(&parameters, &batch, &|| pause);
+                calls += usize::from(loss.is_none());
+            }
+            (calls, loss, llama.gradients().mean())
+        });
+        assert_eq!(whole.0, 1);
+        // Seven sequences at a time, on so many threads.
+        assert!(pieces.0 >= 3, "{} calls", pieces.0);
+        assert!(whole.1 == pieces.1 && whole.2 == pieces.2);
+    }
+}
+
+#[test]
+fn what_was_given_up_leaves_no_trace() {
+    let (shape, layout, parameters) = small(true);
+    let [begun, batch] = [3, 4].map(|seed| tokens(seed, 71 * 20));
+    let mut llama = Llama::new(shape, &layout, 70, 1).unwrap();
+    assert_eq!(llama.gradient_until(&parameters, &begun, &|| true), None);
+    llama.give_up();
+    let loss = llama.gradient(&parameters, &batch);
+    let mut other = Llama::new(shape, &layout, 70, 1).unwrap();
+    assert_eq!(other.gradient(&parameters, &batch), loss);
+    assert!(other.gradients().mean() == llama.gradients().mean());
+}

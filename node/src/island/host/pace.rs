@@ -8,6 +8,8 @@ use std::time::Duration;
 pub struct Pace {
     going: AtomicBool,
     over: AtomicBool,
+    /// Something was asked for since the island last looked.
+    asked: AtomicBool,
     tokens_trained: AtomicU64,
     steps: AtomicU64,
     stepping_us: AtomicU64,
@@ -42,6 +44,7 @@ impl Pace {
         Self {
             going: AtomicBool::new(false),
             over: AtomicBool::new(false),
+            asked: AtomicBool::new(false),
             tokens_trained: AtomicU64::new(0),
             steps: AtomicU64::new(0),
             stepping_us: AtomicU64::new(0),
@@ -71,6 +74,21 @@ impl Pace {
 
     pub(super) fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
+    }
+
+    /// Says that something is in the island's queue.
+    pub(super) fn asked(&self) {
+        self.asked.store(true, Ordering::Release);
+    }
+
+    /// Whether something was put there since the island last looked.
+    pub(super) fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Acquire)
+    }
+
+    /// The island looks into its queue.
+    pub(super) fn looked(&self) {
+        self.asked.store(false, Ordering::Release);
     }
 
     /// Says how many tokens the swarm has trained, which the learning rate depends on.

@@ -1,5 +1,6 @@
 //! Finding peers, and being found: bootstraps, the hash table, the local network, relays.
 
+mod asking;
 pub(super) mod meeting;
 
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use libp2p::rendezvous::Namespace;
 use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
 use libp2p::{Multiaddr, PeerId, identify, kad, mdns, relay, rendezvous, upnp};
 
+use self::asking::Asking;
 use self::meeting::Meeting;
 use super::super::address::{self, is_global};
 use super::super::behaviour::{BehaviourEvent, KAD, Protocols};
@@ -28,8 +30,7 @@ pub(super) struct Discovery {
     pub(super) reachability: Reachability,
     /// The configuration says that we are reachable.
     promised: bool,
-    kad_due: Instant,
-    kad_gap: Duration,
+    table: Asking,
     provide_due: Instant,
 }
 
@@ -51,8 +52,7 @@ impl Discovery {
             unnamed: Vec::new(),
             reachability: Reachability::Unknown,
             promised: false,
-            kad_due: now,
-            kad_gap: GAP_MIN,
+            table: Asking::new(now),
             provide_due: now,
         }
     }
@@ -143,7 +143,7 @@ impl Task {
                     tracing::debug!(%error, "not registered");
                 }
             }
-            if meeting.rendezvous && meeting.is_discovery_due(alone, now) {
+            if meeting.rendezvous && meeting.discover.is_due(alone, now) {
                 rendezvous.discover(Some(namespace), None, Some(DISCOVER_MAX), meeting.peer);
             }
             if meeting.relay
@@ -185,7 +185,7 @@ impl Task {
             }
             self.outbox.tell(Notice::BootstrapFound(meeting.address.to_string()));
             if info.protocols.contains(&KAD) {
-                self.discovery.kad_due = now;
+                self.discovery.table = Asking::new(now);
                 self.discovery.provide_due = now;
                 self.swarm.behaviour_mut().kad.add_address(&peer, seen.clone());
             }
@@ -266,10 +266,6 @@ impl Task {
     }
 
     fn ask_table(&mut self, alone: bool, now: Instant) {
-        if alone {
-            self.discovery.kad_gap = GAP_MIN;
-            self.discovery.kad_due = self.discovery.kad_due.min(now + GAP_MIN);
-        }
         let kad = &mut self.swarm.behaviour_mut().kad;
         if kad.kbuckets().next().is_none() {
             return;
@@ -280,9 +276,7 @@ impl Task {
                 tracing::debug!(%error, "not in the hash table");
             }
         }
-        if now >= self.discovery.kad_due {
-            self.discovery.kad_due = now + self.discovery.kad_gap;
-            self.discovery.kad_gap = (self.discovery.kad_gap * 2).min(GAP_MAX);
+        if self.discovery.table.is_due(alone, now) {
             kad.get_providers(self.discovery.key.clone());
         }
     }
@@ -341,8 +335,6 @@ fn circuit(relay: &Multiaddr, peer: PeerId) -> Multiaddr {
 
 /// Seconds; a bootstrap that promises more is asked again all the same.
 const DAY: u64 = 86_400;
-const GAP_MIN: Duration = Duration::from_secs(5);
-const GAP_MAX: Duration = Duration::from_secs(300);
 const REGISTER_RETRY: Duration = Duration::from_secs(30);
 const PROVIDE_INTERVAL: Duration = Duration::from_secs(6 * 3600);
 /// Peers a bootstrap is asked for.

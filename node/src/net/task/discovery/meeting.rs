@@ -6,7 +6,8 @@ use libp2p::core::transport::ListenerId;
 use libp2p::{Multiaddr, PeerId, StreamProtocol, relay, rendezvous};
 
 use super::super::super::status::BootstrapStatus;
-use super::{GAP_MAX, GAP_MIN, circuit};
+use super::asking::Asking;
+use super::circuit;
 
 /// A bootstrap.
 #[derive(Debug)]
@@ -17,8 +18,7 @@ pub(in super::super) struct Meeting {
     pub(in super::super) rendezvous: bool,
     pub(in super::super) relay: bool,
     pub(in super::super) register_due: Instant,
-    discover_due: Instant,
-    discover_gap: Duration,
+    pub(in super::super) discover: Asking,
     /// Where it is asked to accept connections for us.
     pub(in super::super) listener: Option<ListenerId>,
     /// People were told that it does.
@@ -38,8 +38,7 @@ impl Meeting {
             rendezvous: false,
             relay: false,
             register_due: now,
-            discover_due: now,
-            discover_gap: GAP_MIN,
+            discover: Asking::new(now),
             listener: None,
             told: false,
             reserved: false,
@@ -56,8 +55,7 @@ impl Meeting {
             self.connected = true;
             // It may have been restarted and forgotten everything.
             self.register_due = now;
-            self.discover_due = now;
-            self.discover_gap = GAP_MIN;
+            self.discover = Asking::new(now);
             self.relay_due = now;
         }
     }
@@ -65,20 +63,6 @@ impl Meeting {
     pub(in super::super) fn lost(&mut self, now: Instant) {
         self.connected = false;
         self.register_due = now;
-    }
-
-    /// Whether to ask for peers now; if so, the next time is later, unless we are alone.
-    pub(in super::super) fn is_discovery_due(&mut self, alone: bool, now: Instant) -> bool {
-        if alone {
-            self.discover_gap = GAP_MIN;
-            self.discover_due = self.discover_due.min(now + GAP_MIN);
-        }
-        if now < self.discover_due {
-            return false;
-        }
-        self.discover_due = now + self.discover_gap;
-        self.discover_gap = (self.discover_gap * 2).min(GAP_MAX);
-        true
     }
 
     pub(in super::super) fn reserved(&mut self) {
@@ -91,7 +75,7 @@ impl Meeting {
         self.listener = None;
         self.told = false;
         self.reserved = false;
-        self.relay_due = now + (GAP_MIN * (1 << self.relay_failures.min(4)));
+        self.relay_due = now + (RELAY_GAP * (1 << self.relay_failures.min(4)));
         self.relay_failures += 1;
     }
 
@@ -109,3 +93,6 @@ impl Meeting {
         }
     }
 }
+
+/// After a relay did not take us it is asked again so much later, and twice that each time.
+const RELAY_GAP: Duration = Duration::from_secs(5);
