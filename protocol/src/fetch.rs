@@ -317,8 +317,12 @@ fn choose<F: FnOnce() -> Vec<NodeId>>(
     want.holders.get(turn % want.holders.len().max(1)).copied()
 }
 
-/// Quick while there are holders not yet tried, then doubling.
+/// None while there are holders not yet tried: who passed an announcement on may not have the
+/// payload yet, its author has. Then doubling.
 fn back_off(attempts: u32, holders: usize) -> Span {
+    if (attempts as usize) < holders {
+        return Span(0);
+    }
     let tried_all = u64::from(attempts) / (holders as u64 + 1);
     Span(BACK_OFF_MIN.0.saturating_mul(1 << tried_all.min(16)).min(BACK_OFF_MAX.0))
 }
@@ -398,9 +402,11 @@ mod tests {
         let first = fetcher.poll(Time(0), Vec::new, &mut rng)[0].from;
         let ended = fetcher.ended(&content(0), first, FetchOutcome::NotFound, Time(5));
         assert_eq!(ended, Ended::Retry);
-        assert!(fetcher.poll(Time(6), Vec::new, &mut rng).is_empty());
-        let second = fetcher.poll(Time(300), Vec::new, &mut rng)[0].from;
+        let second = fetcher.poll(Time(5), Vec::new, &mut rng)[0].from;
         assert_ne!(first, second);
+        fetcher.ended(&content(0), second, FetchOutcome::NotFound, Time(9));
+        assert!(fetcher.poll(Time(10), Vec::new, &mut rng).is_empty(), "all were asked");
+        assert_eq!(fetcher.poll(Time(300), Vec::new, &mut rng).len(), 1);
     }
 
     #[test]

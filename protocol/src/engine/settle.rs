@@ -82,6 +82,8 @@ impl Engine {
         let course = &mut self.courses[fragment.index()];
         course.recover(&entry.cut);
         course.chain.push(entry.clone());
+        // It is the chain's now; those that follow stay, and what they lead to is folded already.
+        course.trails.drain(..1.min(course.trails.len()));
         let settled = course.tokens.settled;
         if merged.is_some() {
             self.last_receipt(RoundId { fragment, number: version });
