@@ -7,7 +7,9 @@ use atoll_protocol::time::Time;
 
 use crate::check::{self, Band, Checker, Expect, NodeIndex};
 use crate::sim::byzantine::Attack;
-use crate::sim::{FaultEvent, IslandPlan, LinkPlan, PartitionKind, Role, Setup, liars, node_id};
+use crate::sim::{
+    FOLD_MS_MAX, FaultEvent, IslandPlan, LinkPlan, PartitionKind, Role, Setup, liars, node_id,
+};
 use crate::toy::Task;
 
 /// A named swarm.
@@ -115,6 +117,7 @@ pub fn calm(seed: u64, islands: usize) -> Setup {
         end_at: Time(60_000),
         planted: Planted::default(),
         threads: 1,
+        fold_ms_max: FOLD_MS_MAX,
         checkpoint_steps: 8,
         events_max: 50_000_000,
         cast: liars::cast,

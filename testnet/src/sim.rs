@@ -42,6 +42,9 @@ pub use fault::{FaultEvent, PartitionKind};
 use observer::Observer;
 use world::{Simulation, World};
 
+/// How long folds take where nothing else is asked for.
+pub const FOLD_MS_MAX: u64 = 40;
+
 /// Everything that decides a run.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -67,6 +70,8 @@ pub struct Setup {
     pub planted: Planted,
     /// Threads that fold; never changes a result.
     pub threads: usize,
+    /// The longest that a fold or a base's way to the disk takes.
+    pub fold_ms_max: u64,
     /// Steps between an island's checkpoints.
     pub checkpoint_steps: u32,
     /// Events after which a run counts as one that never ends.

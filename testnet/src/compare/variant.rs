@@ -127,7 +127,7 @@ fn is_zero(steps: &u32) -> bool {
     *steps == 0
 }
 
-/// Two sequences each.
-const PIECES: u32 = 4;
+/// One sequence each.
+const PIECES: u32 = 8;
 /// The default `steps_min` is this part of the default H; a shorter H keeps the proportion.
 const STEPS_MIN_PART: u32 = 8;

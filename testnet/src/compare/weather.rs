@@ -58,6 +58,7 @@ impl Weather {
             end_at: Time(end),
             planted: Planted::default(),
             threads: 1,
+            fold_ms_max: FOLD_MS_MAX,
             checkpoint_steps: 24,
             events_max: 50_000_000,
             cast: liars::cast,
@@ -140,6 +141,9 @@ pub(super) fn quicken(genesis: &mut Genesis) {
     genesis.rounds.heartbeat_ms = 1_000;
 }
 
+/// Of `nano`, four contributions to a fragment are folded in a twenty-fifth of a step: both were
+/// measured on one thread (docs/benchmarks.md).
+const FOLD_MS_MAX: u64 = 8;
 /// A step of the fastest islands.
 pub(super) const STEP_MS: u32 = 100;
 /// The longest grace window where nothing else is asked for.

@@ -183,7 +183,7 @@ impl Simulation<'_> {
 
     fn plan_job(&mut self, node: NodeIndex, fragment: FragmentId) {
         let life = self.world.nodes[node].life;
-        let at = self.world.soon(1, JOB_MS_MAX);
+        let at = self.world.soon(1, self.world.setup.fold_ms_max);
         self.world.agenda.plan(at, Happening::JobDone { node, life, fragment });
     }
 
@@ -453,6 +453,3 @@ fn is_not_finite(error: &CheckError) -> bool {
     use CheckError::{NotFinite, Payload};
     matches!(error, NotFinite | Payload(PayloadError::NonFinite(_) | PayloadError::Scale(_)))
 }
-
-/// The longest that a fold or a base's way to the disk takes.
-const JOB_MS_MAX: u64 = 40;

@@ -37,6 +37,7 @@ pub fn draw(seed: u64) -> Setup {
         end_at,
         planted: Planted::default(),
         threads: 1,
+        fold_ms_max: super::FOLD_MS_MAX,
         checkpoint_steps: small(rng.range(5, 40)),
         events_max: EVENTS_MAX,
         cast: byzantine::silent,
