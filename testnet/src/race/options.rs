@@ -45,7 +45,7 @@ pub struct Options {
     #[arg(long, value_name = "RATE", default_value_t = 8e-4)]
     pub peak: f32,
     /// The learning rate of data-parallel.
-    #[arg(long, value_name = "RATE", default_value_t = 1e-3)]
+    #[arg(long, value_name = "RATE", default_value_t = 7e-4)]
     pub parallel_peak: f32,
     /// Atoll's codec.
     #[arg(long, default_value = "low")]
