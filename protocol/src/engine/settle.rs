@@ -93,6 +93,8 @@ impl Engine {
         self.outbox.push(Output::Persist(Record::Stable { fragment, entry, settled }));
         self.report(Report::Stable { fragment, version, forced });
         self.prune(fragment);
+        // Those who follow call it stable once enough have said so.
+        self.hurry_heartbeat();
     }
 
     /// Remembers which own contributions wait to be captured again, or are just being captured: a
