@@ -48,7 +48,9 @@ impl World {
                     incarnation,
                     seed,
                     trains: state.plan.trains,
-                    founds: node == 0 && incarnation == 1 && self.setup.seed % FOUNDED_EVERY == 0,
+                    founds: node == 0
+                        && incarnation == 1
+                        && self.setup.seed.is_multiple_of(FOUNDED_EVERY),
                     resumed: resumed.unwrap_or_default(),
                     lost: state.disk.missing(),
                     signed: state.disk.unrecorded(state.id, &fragments),
