@@ -55,22 +55,6 @@ fn who_makes_a_run_waits_for_nobody() {
 }
 
 #[test]
-fn what_was_folded_is_not_folded_again_when_it_becomes_stable() {
-    let mut room = Room::new(genesis(), 4);
-    room.run(20_000);
-    for node in &room.nodes {
-        let mut seen = BTreeSet::new();
-        for report in &node.reports {
-            if let Report::Materialised { fragment, version, digest } = report {
-                assert!(seen.insert((*fragment, *version, *digest)), "{report:?} again");
-            }
-        }
-        assert!(node.reports.iter().any(|it| matches!(it, Report::Stable { .. })));
-        assert!(seen.len() >= 20);
-    }
-}
-
-#[test]
 fn a_swarm_at_rest_says_little_and_stays_together() {
     let mut room = Room::new(genesis(), 4);
     room.run(20_000);
