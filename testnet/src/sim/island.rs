@@ -135,8 +135,8 @@ impl Island {
         Ok(())
     }
 
-    /// The last piece of a step, or all of it, at the rate for a swarm that has trained so many tokens. Returns its
-    /// own tokens.
+    /// The last piece of a step, or all of it, at the rate for a swarm that has trained so many
+    /// tokens. Returns its own tokens.
     pub(super) fn step(&mut self, shared: &Shared, trained: u64) -> Result<u64, IslandError> {
         let before: Result<Vec<_>, _> = shared.ids().map(|it| self.local(it)).collect();
         let before = before?;
