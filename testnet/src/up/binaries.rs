@@ -109,6 +109,14 @@ fn build(
     // No package is named: with the features of the whole workspace, as this program was built,
     // nothing is compiled twice.
     command.args(["build", "--release", "--bin", "atoll", "--bin", "atoll-bootstrap"]);
+    // Cargo told this program about its package; some build scripts look at that, and would begin
+    // anew.
+    for (name, _) in std::env::vars_os() {
+        let about = name.to_string_lossy();
+        if about.starts_with("CARGO_PKG_") || about.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
     if let Some(target) = target {
         command.arg("--target-dir").arg(target);
     }
