@@ -190,6 +190,8 @@ pub struct Engine {
     /// The first fragment whose ledger is compared next.
     turn: usize,
     step: Smoothed,
+    /// When the island last finished a step; when this node started, if it has not yet.
+    stepped_at: Time,
     transfer: Smoothed,
     pace: Pace,
     roster_asked: Time,

@@ -19,7 +19,7 @@ pub struct Frontier {
     pub standing: Standing,
     /// Whether an island trains behind this node.
     pub trains: bool,
-    /// Measured milliseconds of one step of its island.
+    /// Measured milliseconds of one step of its island; [`STEP_MS_RESTS`] if it makes none.
     pub step_ms: u32,
     /// Digest of the evidence, invitations and revocations it holds.
     pub roster: Short,
@@ -46,6 +46,9 @@ pub struct FrontierEntry {
     /// The digest of the outer state at `version`.
     pub digest: Short,
 }
+
+/// What a frontier says instead of a step's time if the island makes no steps.
+pub const STEP_MS_RESTS: u32 = 0;
 
 /// How far below the newest version a frontier's mark lies.
 pub const FRONTIER_MARK_ROUNDS: Version = 2;

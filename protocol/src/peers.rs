@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::frontier::{Frontier, FrontierEntry, Goodbye, Standing};
+use crate::frontier::{Frontier, FrontierEntry, Goodbye, STEP_MS_RESTS, Standing};
 use crate::id::{FragmentId, NodeId, RoundId, Short, Version};
 use crate::limits::{PEER_BURST, PEER_MESSAGES_PER_SECOND, PEERS_MAX};
 use crate::time::{Span, Time};
@@ -25,7 +25,7 @@ pub struct Peer {
     pub trains: bool,
     /// Whether it takes part.
     pub standing: Standing,
-    /// Milliseconds of one step of its island.
+    /// Milliseconds of one step of its island; see [`Peer::rests`].
     pub step: Span,
     /// Digest of what it knows of the roster.
     pub roster: Short,
@@ -36,6 +36,13 @@ pub struct Peer {
     last: (u64, u64),
     entries: Vec<Option<FrontierEntry>>,
     allowance: Allowance,
+}
+
+impl Peer {
+    /// Whether its island makes no steps, as it says.
+    pub fn rests(&self) -> bool {
+        self.step == Span(u64::from(STEP_MS_RESTS))
+    }
 }
 
 impl Peers {

@@ -55,6 +55,22 @@ fn who_makes_a_run_waits_for_nobody() {
 }
 
 #[test]
+fn what_was_folded_is_not_folded_again_when_it_becomes_stable() {
+    let mut room = Room::new(genesis(), 4);
+    room.run(20_000);
+    for node in &room.nodes {
+        let mut seen = BTreeSet::new();
+        for report in &node.reports {
+            if let Report::Materialised { fragment, version, digest } = report {
+                assert!(seen.insert((*fragment, *version, *digest)), "{report:?} again");
+            }
+        }
+        assert!(node.reports.iter().any(|it| matches!(it, Report::Stable { .. })));
+        assert!(seen.len() >= 20);
+    }
+}
+
+#[test]
 fn a_swarm_at_rest_says_little_and_stays_together() {
     let mut room = Room::new(genesis(), 4);
     room.run(20_000);
@@ -74,6 +90,30 @@ fn a_swarm_at_rest_says_little_and_stays_together() {
     room.idle = false;
     room.run(5_000);
     assert!(room.digests(0)[0].0 > version + 1, "rounds go on at once");
+}
+
+#[test]
+fn a_round_that_one_node_closed_alone_is_closed_by_islands_at_rest() {
+    let mut room = Room::new(genesis(), 4);
+    room.run(10_000);
+    room.cut = vec![(0, 1), (0, 2), (0, 3)];
+    let version =
+        |room: &Room, index: usize| room.nodes[index].engine.status(FragmentId(0)).unwrap().version;
+    room.run(room.genesis.rounds.alive_ms + 500);
+    room.idle = true;
+    for _ in 0..100 {
+        if version(&room, 0) < version(&room, 1) + 2 {
+            room.input(0, Input::Stepped { tokens: 32, step_ms: 100 });
+        }
+    }
+    room.cut.clear();
+    room.connect();
+    room.run(room.genesis.rounds.alive_ms / 2);
+    assert!(version(&room, 0) > version(&room, 1), "they might still contribute");
+    room.run(2 * room.genesis.rounds.alive_ms);
+    for index in 1..4 {
+        assert_eq!(room.digests(index), room.digests(0), "node {index}");
+    }
 }
 
 #[test]
@@ -150,6 +190,23 @@ fn past_the_horizon_the_heavier_history_survives_and_the_rest_is_issued_again() 
         })
         .sum();
     assert!(reissued > 0);
+}
+
+#[test]
+fn who_never_sends_its_history_does_not_keep_others_from_agreeing() {
+    let mut genesis = genesis();
+    genesis.rounds.horizon = 4;
+    let mut room = Room::new(genesis, 4);
+    room.run(10_000);
+    room.cut = vec![(0, 1)];
+    (2..4).for_each(|index| room.nodes[index].up = false);
+    room.run(60_000);
+    room.cut.clear();
+    room.silent = vec![2, 3];
+    (2..4).for_each(|index| room.nodes[index].up = true);
+    room.connect();
+    room.run(30_000);
+    assert!(installed(&room.nodes[0]) + installed(&room.nodes[1]) > 0);
 }
 
 #[test]

@@ -18,6 +18,7 @@ pub(super) struct Said {
 #[derive(Debug, PartialEq)]
 pub(super) struct Words {
     standing: Standing,
+    rests: bool,
     roster: Short,
     entries: Vec<FrontierEntry>,
 }
@@ -37,6 +38,12 @@ impl Engine {
         let alive = Span(self.config.genesis.rounds.alive_ms);
         let recently = self.now.since(self.said.at) < alive.share(QUIET_PERCENT);
         recently && self.said.times >= pages && self.is_calm()
+    }
+
+    /// Whether the island makes no steps: it was stopped, or the run is over.
+    pub(super) fn rests(&self) -> bool {
+        let alive = Span(self.config.genesis.rounds.alive_ms);
+        self.now.since(self.stepped_at) > alive.max(self.step.mean().times(REST_STEPS))
     }
 
     fn is_calm(&self) -> bool {
@@ -66,6 +73,7 @@ impl Engine {
     fn words(&self) -> Words {
         Words {
             standing: self.standing,
+            rests: self.rests(),
             roster: self.roster_digest(),
             entries: self.courses.iter().map(super::course::Course::frontier_entry).collect(),
         }
@@ -75,3 +83,5 @@ impl Engine {
 /// How much of the time in which silence is death may pass in silence, in percent: of two
 /// frontiers in a row one may be lost.
 const QUIET_PERCENT: u64 = 40;
+/// An island rests when it has not finished a step in the time of this many.
+const REST_STEPS: u64 = 4;

@@ -66,7 +66,7 @@ impl Engine {
     }
 
     /// Speakers that are caught up.
-    fn knowing(&self) -> impl Iterator<Item = (&NodeId, &Peer)> {
+    pub(super) fn knowing(&self) -> impl Iterator<Item = (&NodeId, &Peer)> {
         self.speakers().filter(|(_, peer)| peer.standing == Standing::CaughtUp)
     }
 

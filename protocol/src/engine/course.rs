@@ -60,8 +60,8 @@ pub(super) struct Course {
     pub(super) histories: BTreeMap<NodeId, Chain>,
     /// When to ask for histories again.
     pub(super) ask_at: Time,
-    /// How many were asked the last time.
-    pub(super) asked: usize,
+    /// Who was asked the last time, and how often each was since it last sent its history.
+    pub(super) asked: BTreeMap<NodeId, u32>,
     /// The snapshot that will replace our state.
     pub(super) installing: Option<Installing>,
 }
@@ -183,7 +183,7 @@ impl Course {
             tokens: Tokens::default(),
             histories: BTreeMap::new(),
             ask_at: Time(0),
-            asked: 0,
+            asked: BTreeMap::new(),
             installing: None,
         }
     }

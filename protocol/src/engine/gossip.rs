@@ -3,7 +3,9 @@
 use crate::crypto::{Body, Signed, Verified};
 use crate::engine::{Command, Engine, Output, Record};
 use crate::fault::{Fault, Verdict};
-use crate::frontier::{FRONTIER_MARK_ROUNDS, Frontier, FrontierEntry, Goodbye, Standing};
+use crate::frontier::{
+    FRONTIER_MARK_ROUNDS, Frontier, FrontierEntry, Goodbye, STEP_MS_RESTS, Standing,
+};
 use crate::id::{FragmentId, NodeId, RunId, Short};
 use crate::limits::FRONTIER_ENTRIES_MAX;
 use crate::message::Message;
@@ -228,7 +230,8 @@ impl Engine {
         let entries: Vec<FrontierEntry> =
             self.courses.iter().map(super::course::Course::frontier_entry).collect();
         let roster = self.roster_digest();
-        let step_ms = u32::try_from(self.step.mean().0).unwrap_or(u32::MAX);
+        let step_ms = u32::try_from(self.step.mean().0).unwrap_or(u32::MAX).max(1);
+        let step_ms = if self.rests() { STEP_MS_RESTS } else { step_ms };
         let standing = if self.planted(crate::planted::Bug::FrontierUntrue) {
             Standing::CaughtUp
         } else {

@@ -30,6 +30,7 @@ impl Engine {
             }
             if ahead.is_empty() {
                 self.courses[index].histories.clear();
+                self.courses[index].asked.clear();
                 continue;
             }
             let course = &self.courses[index];
@@ -44,7 +45,8 @@ impl Engine {
             let heartbeat = self.heartbeat_span();
             let course = &mut self.courses[index];
             course.ask_at = self.now.after(heartbeat);
-            course.asked = reachable.len();
+            let times = |node: &NodeId| course.asked.get(node).copied().unwrap_or(0);
+            course.asked = reachable.iter().map(|node| (*node, times(node) + 1)).collect();
             for to in reachable {
                 let bytes = Message::AskHistory(fragment).encode();
                 self.outbox.push(Output::Send { to, bytes });
@@ -79,7 +81,8 @@ impl Engine {
 
     /// Once in a heartbeat; sooner if there are more to ask than the last time.
     fn is_due_to_ask(&self, course: &Course) -> bool {
-        self.now >= course.ask_at || self.peers.reachable().take(ASKED_MAX).count() > course.asked
+        self.now >= course.ask_at
+            || self.peers.reachable().take(ASKED_MAX).count() > course.asked.len()
     }
 
     /// Sends our history, if we are a donor.
@@ -119,6 +122,7 @@ impl Engine {
             course.histories.pop_first();
         }
         course.histories.insert(from, chain);
+        course.asked.entry(from).and_modify(|times| *times = 0);
         self.choose_history(fragment);
         Ok(Verdict::Ignore)
     }
@@ -158,7 +162,7 @@ impl Engine {
             own_trails,
             peers: &peers,
             live: self.heard_count(),
-            donors: self.speakers().filter(|(_, peer)| peer.standing == Standing::CaughtUp).count(),
+            donors: self.donors(course),
         });
         let Choice::Adopt { chain, donors } = choice else { return };
         let bytes_max = snapshot_bytes(self.elements[fragment.index()]);
@@ -169,6 +173,13 @@ impl Engine {
         let course = &mut self.courses[fragment.index()];
         course.installing = Some(Installing { chain, stored: false, since });
         self.fall_back();
+    }
+
+    /// How many would send their history: speakers that are caught up, but not those that were
+    /// asked again and again in vain.
+    fn donors(&self, course: &Course) -> usize {
+        let silent = |node| course.asked.get(node).is_some_and(|times| *times > ASKED_IN_VAIN_MAX);
+        self.knowing().filter(|(node, _)| !silent(*node)).count()
     }
 
     /// A snapshot may have arrived.
@@ -289,6 +300,8 @@ fn snapshot_bytes(elements: usize) -> u64 {
 
 /// Peers that are asked for their history at once.
 const ASKED_MAX: usize = 32;
+/// Whoever was asked for its history more often than this and sent none will not send one.
+const ASKED_IN_VAIN_MAX: u32 = 8;
 /// Heartbeats after which a snapshot that nobody is sending is given up.
 const INSTALL_HEARTBEATS: u64 = 5;
 /// The thinnest link over which a run can be joined: about a megabit a second.

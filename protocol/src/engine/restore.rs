@@ -69,6 +69,7 @@ impl Engine {
             page: 0,
             turn: 0,
             step: Smoothed::default(),
+            stepped_at: now,
             transfer: Smoothed::default(),
             pace: BTreeMap::new(),
             roster_asked: Time(0),

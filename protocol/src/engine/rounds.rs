@@ -18,6 +18,7 @@ impl Engine {
     /// The island finished a step.
     pub(super) fn stepped(&mut self, tokens: u64, step_ms: u32) {
         self.step.add(Span(u64::from(step_ms)));
+        self.stepped_at = self.now;
         for course in &mut self.courses {
             course.stepped(tokens);
             course.awake = true;
@@ -385,17 +386,22 @@ impl Engine {
         // Both are in the order of nodes, so one walk over each is enough.
         let mut contributors = self.ledger.contributors(round).peekable();
         for (node, peer) in self.live() {
-            live += 1;
             while contributors.next_if(|contributor| *contributor < node).is_some() {}
-            if contributors.peek() != Some(&node) {
+            let contributed = contributors.peek() == Some(&node);
+            // Nothing will come of an island that makes no steps: nobody waits for it.
+            if contributed || !peer.rests() {
+                live += 1;
+            }
+            if !contributed && !peer.rests() {
                 missing += 1;
                 slowest = slowest.max(peer.step);
             }
         }
         let follows = self.standing != Standing::CaughtUp;
-        if !follows && self.config.trains {
+        let contributed = self.contributed(round);
+        if !follows && self.config.trains && (contributed || !self.rests()) {
             live += 1;
-            missing += u32::from(!self.contributed(round));
+            missing += u32::from(!contributed);
             slowest = slowest.max(self.step.mean());
         }
         let closed_by = u32::try_from(self.closed_by(round)).unwrap_or(u32::MAX);

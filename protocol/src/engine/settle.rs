@@ -82,6 +82,8 @@ impl Engine {
         let course = &mut self.courses[fragment.index()];
         course.recover(&entry.cut);
         course.chain.push(entry.clone());
+        // It is the chain's now; those that follow stay, and what they lead to is folded already.
+        course.trails.drain(..1.min(course.trails.len()));
         let settled = course.tokens.settled;
         if merged.is_some() {
             self.last_receipt(RoundId { fragment, number: version });
@@ -91,6 +93,8 @@ impl Engine {
         self.outbox.push(Output::Persist(Record::Stable { fragment, entry, settled }));
         self.report(Report::Stable { fragment, version, forced });
         self.prune(fragment);
+        // Those who follow call it stable once enough have said so.
+        self.hurry_heartbeat();
     }
 
     /// Remembers which own contributions wait to be captured again, or are just being captured: a

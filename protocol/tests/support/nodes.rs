@@ -50,6 +50,8 @@ pub(crate) struct Room {
     pub(crate) thin: Option<(usize, u64)>,
     /// A node that answers about the roster do not reach.
     pub(crate) untold: Option<usize>,
+    /// Nodes that neither send histories nor get any.
+    pub(crate) silent: Vec<usize>,
     /// Whether islands stand still.
     pub(crate) idle: bool,
     /// Messages published and sent so far.
@@ -99,6 +101,7 @@ impl Room {
             cut: Vec::new(),
             thin: None,
             untold: None,
+            silent: Vec::new(),
             idle: false,
             messages: 0,
             queue: VecDeque::new(),
@@ -285,10 +288,12 @@ impl Room {
             Output::Send { to, bytes } => {
                 let message = Message::decode(&bytes);
                 let told = matches!(message, Ok(Message::Roster(_)));
+                let history = matches!(message, Ok(Message::History(_)));
                 self.nodes[index].asked +=
                     usize::from(matches!(message, Ok(Message::AskHistory(_))));
                 for other in 0..self.nodes.len() {
-                    let lost = told && self.untold == Some(other);
+                    let silent = self.silent.contains(&index) || self.silent.contains(&other);
+                    let lost = told && self.untold == Some(other) || history && silent;
                     if self.nodes[other].engine.node() == to && self.reach(index, other) && !lost {
                         let bytes = bytes.clone();
                         self.queue

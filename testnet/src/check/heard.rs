@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use atoll_protocol::engine::{Input, Output, Record};
-use atoll_protocol::frontier::{Frontier, Standing};
+use atoll_protocol::frontier::{Frontier, STEP_MS_RESTS, Standing};
 use atoll_protocol::genesis::RosterPolicy;
 use atoll_protocol::id::{FragmentId, NodeId, RoundId, RunId, Version};
 use atoll_protocol::message::Message;
@@ -43,6 +43,8 @@ pub(super) struct Peer {
     order: (u64, u64),
     /// Whether it takes part with an island.
     pub(super) takes_part: bool,
+    /// Whether its island makes steps.
+    pub(super) steps: bool,
     versions: BTreeMap<FragmentId, Version>,
 }
 
@@ -54,6 +56,7 @@ impl Peer {
             gone: false,
             order: (0, 0),
             takes_part: false,
+            steps: false,
             versions: BTreeMap::new(),
         }
     }
@@ -74,6 +77,7 @@ impl Peer {
             self.since = now;
         }
         self.takes_part = takes_part;
+        self.steps = frontier.step_ms != STEP_MS_RESTS;
         for (offset, entry) in (0u16..).zip(&frontier.entries) {
             let fragment = FragmentId(frontier.first.0.saturating_add(offset));
             // While it folds a late contribution a node speaks of its base only; what it had

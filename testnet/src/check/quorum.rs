@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use atoll_protocol::engine::{CloseReason, Output, Record, Report};
+use atoll_protocol::engine::{CloseReason, Input, Output, Record, Report};
 use atoll_protocol::frontier::Standing;
 use atoll_protocol::genesis::{RosterPolicy, Rounds};
 use atoll_protocol::id::{NodeId, RoundId, RunId, Version};
@@ -23,6 +23,8 @@ pub struct Quorum {
     refused: BTreeMap<NodeIndex, BTreeSet<NodeId>>,
     /// The last round that each node knows another to be invited to.
     invited: BTreeMap<NodeIndex, BTreeMap<NodeId, Version>>,
+    /// When each node's island last finished a step.
+    stepped: BTreeMap<NodeIndex, Time>,
     checks: u64,
 }
 
@@ -35,6 +37,7 @@ impl Quorum {
             unmet: BTreeMap::new(),
             refused: BTreeMap::new(),
             invited: BTreeMap::new(),
+            stepped: BTreeMap::new(),
             checks: 0,
         }
     }
@@ -52,6 +55,10 @@ impl Checker for Quorum {
             Event::Decided(_, Output::Prune { .. }) => return Ok(()),
             Event::Output(node, output @ Output::Prune { .. }) => (node, output),
             Event::Decided(node, output) => (node, output),
+            Event::Started(node) | Event::Input(node, Input::Stepped { .. }) => {
+                self.stepped.insert(*node, world.now());
+                return Ok(());
+            }
             _ => return Ok(()),
         };
         if !world.is_honest(*node) {
@@ -211,11 +218,15 @@ impl Quorum {
         let islands = self.heard.islands(world, node, window);
         let surely: Vec<(&NodeId, &Peer)> = islands
             .filter(|(island, peer)| {
-                world.now().since(peer.since) >= SETTLED && self.admits(world, node, island, round)
+                peer.steps
+                    && world.now().since(peer.since) >= SETTLED
+                    && self.admits(world, node, island, round)
             })
             .collect();
         let caught_up = world.standing(node) == Some(Standing::CaughtUp);
-        let own = u32::from(world.trains(node) && caught_up);
+        let stepped = self.stepped.get(&node);
+        let steps = stepped.is_some_and(|stepped| world.now().since(*stepped) <= window);
+        let own = u32::from(world.trains(node) && caught_up && steps);
         let islands = count(surely.len()).saturating_add(own);
         Live { surely, islands }
     }
