@@ -45,8 +45,9 @@ impl Node {
 
     fn at(host: &Host, name: &str, options: &[&str]) -> Self {
         let home = host.home(name);
-        let mut all: Vec<String> = OPTIONS.map(str::to_owned).to_vec();
-        all.extend(options.iter().map(|it| (*it).to_owned()));
+        let pace: &[&str] = if options.contains(&"--effort") { &[] } else { &PACE };
+        let all = OPTIONS.iter().chain(pace).chain(options);
+        let mut all: Vec<String> = all.map(|it| (*it).to_owned()).collect();
         all.extend(["--home".to_owned(), home.to_str().unwrap().to_owned()]);
         Self { host: host.clone(), home, options: all, process: None }
     }
@@ -183,10 +184,10 @@ impl Node {
     }
 }
 
-/// One thread each, a step about as often as all islands of a test manage on two cores, and
-/// nothing that asks a router.
-const OPTIONS: [&str; 8] =
-    ["--device", "cpu", "--threads", "1", "--step-ms", "100", "--upnp", "false"];
+/// One thread each, and nothing that asks a router.
+const OPTIONS: [&str; 6] = ["--device", "cpu", "--threads", "1", "--upnp", "false"];
+/// A step about as often as all islands of a test manage on two cores.
+const PACE: [&str; 2] = ["--step-ms", "100"];
 const TICKET: &str = "atoll1";
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 const COMMAND: Duration = Duration::from_secs(60);
