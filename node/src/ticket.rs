@@ -6,7 +6,7 @@
 use std::str::FromStr;
 
 use atoll_protocol::crypto::Signed;
-use atoll_protocol::id::RunId;
+use atoll_protocol::id::{NodeId, RunId};
 use atoll_protocol::roster::Invite;
 use atoll_protocol::wire;
 use atoll_protocol::wire::version::WIRE_VERSION;
@@ -24,6 +24,9 @@ pub struct Ticket {
     pub bootstrap: Vec<String>,
     /// Addresses of nodes, each ending in `/p2p/` and a peer id.
     pub peers: Vec<String>,
+    /// The node that wrote it. Whoever comes with the ticket goes on from where this one says that
+    /// the run stands.
+    pub sponsor: Option<NodeId>,
     /// A steward's word that one node may contribute.
     pub invite: Option<Signed<Invite>>,
 }
@@ -177,8 +180,8 @@ fn body(text: &str) -> Result<&str, TicketError> {
     let rest = text.strip_prefix(WORD).ok_or_else(refuse)?;
     let digit = rest.chars().next().and_then(|c| c.to_digit(10)).ok_or_else(refuse)?;
     match u16::try_from(digit) {
-        Ok(1) => Ok(&rest[1..]),
-        Ok(version) if version > 1 => Err(TicketError::Version { version, known: 1 }),
+        Ok(TICKET_VERSION) => Ok(&rest[1..]),
+        Ok(version) if version > 0 => Err(TicketError::Version { version, known: TICKET_VERSION }),
         _ => Err(refuse()),
     }
 }
@@ -211,8 +214,9 @@ pub const TICKET_CHARACTERS_MAX: usize = 8 * 1024;
 /// Shorter than any ticket.
 const CHARACTERS_MIN: usize = 40;
 const WORD: &str = "atoll";
+const TICKET_VERSION: u16 = 2;
 /// The word and the version of the text's form.
-const PREFIX: &str = "atoll1";
+const PREFIX: &str = "atoll2";
 /// RFC 4648 in small letters, without padding.
 const ALPHABET: &str = "abcdefghijklmnopqrstuvwxyz234567";
 const NAME_CHARACTERS_MAX: usize = 64;
@@ -236,6 +240,7 @@ mod tests {
             name: "reef".into(),
             bootstrap: vec!["/dns/boot.example/udp/4001/quic-v1/p2p/12D3KooWBoot".into()],
             peers: vec!["/ip4/10.0.0.7/tcp/4001/p2p/12D3KooWPeer".into()],
+            sponsor: Some(steward.node()),
             invite: Some(steward.sign(run, body)),
         }
     }
@@ -253,15 +258,15 @@ mod tests {
         assert!(!refused("\u{1b}[2J").to_string().contains('\u{1b}'));
         let long = format!("https://{}", "x".repeat(99));
         assert!(refused(&long).to_string().starts_with("`https://xxxxxxxxxxxxxxxx...` is not"));
-        let newer = TicketError::Version { version: 2, known: 1 };
-        assert_eq!(refused(&text.replacen('1', "2", 1)), newer);
-        assert_eq!(refused("atoll1"), TicketError::Checksum);
+        let newer = TicketError::Version { version: 3, known: 2 };
+        assert_eq!(refused(&text.replacen('2', "3", 1)), newer);
+        assert_eq!(refused("atoll2"), TicketError::Checksum);
         assert_eq!(refused(&text[..text.len() - 8]), TicketError::Checksum);
         assert_eq!(
-            refused(&text.replacen("atoll1a", "atoll1A", 1)),
+            refused(&text.replacen("atoll2a", "atoll2A", 1)),
             TicketError::Character { character: 'A', position: 7 }
         );
-        for error in [refused("x"), newer, TicketError::Checksum, refused("atoll1é")] {
+        for error in [refused("x"), newer, TicketError::Checksum, refused("atoll2é")] {
             assert!(error.to_string().contains("\nhint: "), "{error}");
         }
     }
@@ -343,7 +348,8 @@ mod tests {
             let body = Invite { steward: steward.node(), node: atoll_protocol::id::NodeId(node),
                 last_round };
             let invite = invited.then(|| steward.sign(run, body));
-            let ticket = Ticket { run, name, bootstrap, peers, invite };
+            let sponsor = invited.then(|| steward.node());
+            let ticket = Ticket { run, name, bootstrap, peers, sponsor, invite };
             let text = ticket.encode().unwrap();
             prop_assert!(text.len() <= TICKET_CHARACTERS_MAX);
             prop_assert_eq!(text.parse::<Ticket>().unwrap(), ticket);

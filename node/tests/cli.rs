@@ -36,7 +36,7 @@ fn an_unknown_task_is_refused() {
 fn a_wrong_ticket_changes_nothing() {
     let home = tempfile::tempdir().unwrap();
     let home = home.path().join("home");
-    for (ticket, wrong) in [("hello", "is not a ticket"), ("atoll1abcdef", "checksum")] {
+    for (ticket, wrong) in [("hello", "is not a ticket"), ("atoll2abcdef", "checksum")] {
         let output = atoll(&["join", ticket, "--home", home.to_str().unwrap()]);
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
         assert!(stderr(&output).contains(wrong), "{}", stderr(&output));

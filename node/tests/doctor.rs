@@ -46,7 +46,7 @@ fn what_fails_is_told() {
 #[test]
 fn what_cannot_be_looked_at_is_refused() {
     let home = tempfile::tempdir().unwrap();
-    for what in ["nothing", "atoll1nonsense"] {
+    for what in ["nothing", "atoll2nonsense"] {
         let output = atoll(&home, &["doctor", what]);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         assert!(String::from_utf8(output.stderr).unwrap().contains("hint: "));

@@ -35,6 +35,8 @@ pub struct Claims<'a> {
     pub live: usize,
     /// Peers among them that are caught up, so that they would send a history.
     pub donors: usize,
+    /// A peer whose word is enough for somebody who has no history at all.
+    pub sponsor: Option<NodeId>,
 }
 
 /// Decides.
@@ -55,12 +57,15 @@ pub fn choose(claims: &Claims<'_>) -> Choice {
     let spoken = claims.peers.len() * 3 >= claims.donors * 2;
     let least = if spoken { 1 } else { support_need(claims.live, 1) };
     let enough = need.min(most.unwrap_or(need)).max(least);
+    let vouched = claims.peers.iter().find(|(node, _)| claims.sponsor == Some(*node));
+    let vouched = vouched.map(|(_, chain)| Candidate::of(chain));
     let best = others
         .into_iter()
         .filter(|(candidate, support, chain)| {
             let behind = claims.own.base() == 0
                 || chain.trail_at(claims.own.base()) == Some(claims.own.base_trail());
-            let believed = if behind { *support >= need } else { *support >= enough };
+            let vouched = claims.own.base() == 0 && vouched == Some(*candidate);
+            let believed = vouched || *support >= if behind { need } else { enough };
             let outweighs = behind || own_support < enough || candidate.rank() > own.rank();
             believed && outweighs
         })
@@ -140,12 +145,18 @@ mod tests {
     }
 
     fn decide(own: &Chain, peers: &[&Chain], live: usize) -> Choice {
+        decide_with(None, own, peers, live)
+    }
+
+    /// With the peer of this place as the sponsor.
+    fn decide_with(sponsor: Option<u8>, own: &Chain, peers: &[&Chain], live: usize) -> Choice {
+        let sponsor = sponsor.map(|n| NodeId([n; 32]));
         let peers: Vec<(NodeId, &Chain)> = peers
             .iter()
             .enumerate()
             .map(|(n, chain)| (NodeId([u8::try_from(n).unwrap(); 32]), *chain))
             .collect();
-        choose(&Claims { own, own_trails: &[], peers: &peers, live, donors: live - 1 })
+        choose(&Claims { own, own_trails: &[], peers: &peers, live, donors: live - 1, sponsor })
     }
 
     #[test]
@@ -186,6 +197,19 @@ mod tests {
         history.root_weight = 1 << 40;
         let lied = Chain::from_history(&history).unwrap();
         assert_eq!(decide(&heavy, &[&heavy, &light, &light, &lied], 5), Choice::Keep);
+    }
+
+    #[test]
+    fn a_sponsor_alone_convinces_whoever_has_nothing_and_nobody_else() {
+        let ahead = grow(root(), &[(1, 10), (2, 10), (3, 10)]);
+        assert_eq!(decide(&root(), &[&ahead], 4), Choice::Keep);
+        assert_eq!(decide_with(Some(7), &root(), &[&ahead], 4), Choice::Keep);
+        let taken = decide_with(Some(0), &root(), &[&ahead], 4);
+        assert!(matches!(taken, Choice::Adopt { chain, .. } if chain == ahead));
+        let own = grow(root(), &[(1, 10)]);
+        assert_eq!(decide_with(Some(0), &own, &[&ahead], 4), Choice::Keep);
+        let forged = grow(root(), &[(9, 1 << 40)]);
+        assert_eq!(decide_with(Some(0), &own, &[&forged, &own, &own], 4), Choice::Keep);
     }
 
     #[test]

@@ -79,6 +79,9 @@ pub struct EngineConfig {
     pub trains: bool,
     /// Whether this node has just made the run, so that nobody can have been there before it.
     pub founds: bool,
+    /// Whose ticket brought this node to the run. Until it takes part it believes that node alone,
+    /// where it would believe others only if enough of them said the same.
+    pub sponsor: Option<NodeId>,
     /// What the island's checkpoint holds, one entry for each fragment; empty if there is none.
     pub resumed: Vec<Resumed>,
     /// Payloads that records of contributions name and the disk does not hold: pruned, or lost.

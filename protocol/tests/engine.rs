@@ -267,6 +267,27 @@ fn a_fresh_node_cannot_overwrite_the_swarm() {
 }
 
 #[test]
+fn those_who_join_whoever_made_the_run_all_at_once_go_on_from_its_state() {
+    let mut room = Room::founded(genesis(), 1, true);
+    room.run(60_000);
+    let alone = room.digests(0)[0].0;
+    assert!(alone > 50);
+    room.founds = false;
+    room.sponsor = Some(room.nodes[0].engine.node());
+    // None of them has heard of any other before all are there.
+    room.cut = (0..4).flat_map(|one| (0..one).map(move |other| (other, one))).collect();
+    (2..=4).for_each(|n| room.join(n));
+    room.cut.clear();
+    room.connect();
+    room.run(30_000);
+    for index in 1..4 {
+        assert_eq!(room.digests(index), room.digests(0), "node {index}");
+    }
+    assert!(room.digests(0)[0].0 > alone);
+    assert_eq!(installed(&room.nodes[0]), 0, "its history stands");
+}
+
+#[test]
 fn who_hears_only_strangers_waits_for_their_invitations() {
     let roster = RosterPolicy::Invite { stewards: vec![testkit::key(1).node()] };
     let mut room = Room::new(Genesis { roster, ..genesis() }, 3);

@@ -130,7 +130,7 @@ impl World {
         let atoll = format!(
             "case $1 in\n\
              train) echo '{{\"loss_last\":5.0,\"steps\":3,\"tokens\":3000,\"seconds\":3.0}}';;\n\
-             new) echo atoll1ticket;;\n\
+             new) echo atoll2ticket;;\n\
              run) {note}; echo $$ >> \"$PROCESSES\"; {run};;\n\
              esac\n"
         );

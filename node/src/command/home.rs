@@ -110,6 +110,7 @@ impl RunFolder {
                 name: self.genesis.name.clone(),
                 bootstrap: Vec::new(),
                 peers: Vec::new(),
+                sponsor: None,
                 invite: None,
             }),
             Err(error) => Err(Failure::file(&file)(error)),

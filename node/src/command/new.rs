@@ -32,6 +32,7 @@ pub(crate) fn run(options: &NewOptions) -> Result<(), Failure> {
         name: genesis.name.clone(),
         bootstrap: config.bootstrap.clone(),
         peers: Vec::new(),
+        sponsor: Some(identity.node()),
         invite: None,
     };
     let text = ticket.encode()?;

@@ -63,8 +63,10 @@ pub(super) fn take_part(
     let runtime = runtime()?;
     let outcome = runtime.block_on(async {
         let (server, requests) = Server::start(config.http, &folder.path, observer.clone()).await?;
+        let own = identity.node();
         let plan = Plan {
             key: identity.key(),
+            sponsor: ticket.sponsor.filter(|sponsor| *sponsor != own),
             net: net(config, identity, &folder.genesis, &ticket, &store),
             store,
             island,
@@ -75,7 +77,7 @@ pub(super) fn take_part(
             requests,
         };
         let (driver, leave) = Driver::start(plan)?;
-        let telling = tokio::spawn(tell_ticket(observer, ticket));
+        let telling = tokio::spawn(tell_ticket(observer, Ticket { sponsor: Some(own), ..ticket }));
         let outcome = live(driver, leave).await;
         telling.abort();
         server.stop().await;

@@ -32,7 +32,8 @@ pub(crate) fn invite(options: &InviteOptions) -> Result<(), Failure> {
         &identity,
         &Command::Invite { node: options.node, last_round },
     )?;
-    let ticket = Ticket { invite: Some(signed), ..reachable(&folder)? };
+    let sponsor = Some(identity.node());
+    let ticket = Ticket { sponsor, invite: Some(signed), ..reachable(&folder)? };
     eprintln!("invited {}; its ticket:", options.node);
     super::say(&ticket.encode()?);
     Ok(())

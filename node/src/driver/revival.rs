@@ -23,6 +23,7 @@ pub(super) struct Revival<'a> {
     pub(super) key: &'a Key,
     pub(super) genesis: &'a Genesis,
     pub(super) observer: &'a Observer,
+    pub(super) sponsor: Option<NodeId>,
 }
 
 /// What goes on from the disk.
@@ -71,6 +72,7 @@ impl Revival<'_> {
                 seed: incarnation ^ seed(&self.key.node()),
                 trains,
                 founds: store.is_founder() && incarnation == 1,
+                sponsor: self.sponsor,
                 resumed: resumed.clone(),
                 lost: store.missing()?,
                 signed: unrecorded(&store, &records, &self.key.node(), initial.len()),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use atoll_protocol::crypto::Key;
 use atoll_protocol::genesis::Genesis;
-use atoll_protocol::id::ContentId;
+use atoll_protocol::id::{ContentId, NodeId};
 use tokio::sync::mpsc;
 
 use super::clearing::Clearing;
@@ -29,6 +29,8 @@ use crate::store::{Store, StoreError};
 pub struct Plan {
     /// Who it is.
     pub key: Key,
+    /// Whose ticket it came with, unless it made the run.
+    pub sponsor: Option<NodeId>,
     /// Where everything is.
     pub store: Store,
     /// How it meets others.
@@ -74,11 +76,21 @@ impl Driver {
     /// Starts a node's tasks on the current runtime; [`Driver::run`] is the loop. Whatever is
     /// sent to what is returned beside it makes the node leave.
     pub fn start(plan: Plan) -> Result<(Self, mpsc::Sender<()>), StartError> {
-        let Plan { key, store, net, island, effort, nice, evaluate_every, observer, requests } =
-            plan;
+        let Plan {
+            key,
+            sponsor,
+            store,
+            net,
+            island,
+            effort,
+            nice,
+            evaluate_every,
+            observer,
+            requests,
+        } = plan;
         let genesis = Arc::new(store.genesis().clone());
         let clock = Clock::start();
-        let revival = Revival { key: &key, genesis: &genesis, observer: &observer };
+        let revival = Revival { key: &key, genesis: &genesis, observer: &observer, sponsor };
         let checkpoint = revival.checkpoint(&store);
         let resumed = checkpoint.as_ref().map(|(_, it)| it.resumed()).unwrap_or_default();
         let Revived { store, engine, parts, incarnation } =

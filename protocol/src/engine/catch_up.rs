@@ -26,6 +26,8 @@ impl Engine {
             true if self.stranger => alive.times(STRANGER_SILENCES),
             true => alive,
             false if self.heard_enough() => Span(0),
+            // Those who came with it know as little as this node does.
+            false if self.config.sponsor.is_some() && self.knowing().next().is_none() => alive,
             false => self.heartbeat_span().times(2),
         };
         let lacks = |course: &super::course::Course| {
@@ -34,7 +36,7 @@ impl Engine {
                 || self.untold(fragment)
                 || self.conflicting(fragment) >= self.need()
                 || self.beyond(fragment) >= self.need()
-                || course.version + LAG_MAX < self.attested(fragment)
+                || course.version + LAG_MAX < self.attested(fragment).max(self.vouched(fragment))
         };
         if self.now.since(self.started) < wait || self.courses.iter().any(lacks) {
             return;
@@ -44,6 +46,7 @@ impl Engine {
             self.founder = true;
         }
         self.standing = Standing::CaughtUp;
+        self.config.sponsor = None;
         self.report(Report::Standing(Standing::CaughtUp));
         self.hurry_heartbeat();
         self.wake_all();
@@ -184,6 +187,13 @@ impl Engine {
             .collect();
         versions.sort_unstable_by(|one, other| other.cmp(one));
         versions.get(self.need() - 1).copied().unwrap_or(0)
+    }
+
+    /// The version that this node's sponsor reports.
+    fn vouched(&self, fragment: FragmentId) -> Version {
+        let sponsor = self.knowing().find(|(node, _)| self.config.sponsor == Some(**node));
+        let entry = sponsor.and_then(|(_, peer)| peer.entry(fragment));
+        entry.map_or(0, |entry| entry.version)
     }
 
     pub(super) fn speakers(&self) -> impl Iterator<Item = (&NodeId, &Peer)> {

@@ -199,6 +199,12 @@ impl Course {
             fates.merged + fates.pending + fates.fresh + fates.reissued + fates.orphaned;
     }
 
+    /// Whether this node has ever contributed to the fragment, as far as it remembers.
+    pub(super) fn took_part(&self) -> bool {
+        let settled = &self.tokens.settled;
+        !self.own.is_empty() || settled.merged > 0 || settled.signed_floor > self.chain.root()
+    }
+
     /// The trail at `version`, stable or only closed.
     pub(super) fn trail_at(&self, version: Version) -> Option<Trail> {
         self.chain.trail_with(&self.trails, version)

@@ -61,7 +61,9 @@ impl Engine {
             return BTreeSet::new();
         }
         let begins = |course: &Course| {
-            course.chain.base() == 0 && self.ahead_of(course.fragment).len() >= self.need()
+            let ahead = self.ahead_of(course.fragment);
+            let vouched = ahead.iter().any(|node| self.config.sponsor == Some(*node));
+            course.chain.base() == 0 && (vouched || ahead.len() >= self.need())
         };
         let courses = self.courses.iter();
         let without = courses.filter(|course| course.installing.is_some() || begins(course));
@@ -163,6 +165,7 @@ impl Engine {
             peers: &peers,
             live: self.heard_count(),
             donors: self.donors(course),
+            sponsor: self.config.sponsor,
         });
         let Choice::Adopt { chain, donors } = choice else { return };
         let bytes_max = snapshot_bytes(self.elements[fragment.index()]);

@@ -114,6 +114,9 @@ impl Engine {
                 self.adopt(fragment, Vec::new());
             }
         }
+        if self.courses.iter().any(Course::took_part) {
+            self.config.sponsor = None;
+        }
         if self.ledger.equivocated(&self.me) || self.roster.is_revoked(&self.me) {
             self.standing = Standing::Muted;
         }
@@ -281,6 +284,7 @@ mod tests {
             seed: 0,
             trains: true,
             founds: false,
+            sponsor: None,
             resumed: Vec::new(),
             lost: lost.iter().copied().collect(),
             signed,

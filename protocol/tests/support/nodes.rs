@@ -41,7 +41,9 @@ pub(crate) struct Node {
 /// All of them.
 pub(crate) struct Room {
     pub(crate) genesis: Genesis,
-    founds: bool,
+    pub(crate) founds: bool,
+    /// Who gives whoever comes a ticket.
+    pub(crate) sponsor: Option<NodeId>,
     pub(crate) now: Time,
     pub(crate) nodes: Vec<Node>,
     /// Pairs that cannot reach each other.
@@ -96,6 +98,7 @@ impl Room {
         let mut room = Self {
             genesis,
             founds,
+            sponsor: None,
             now: Time(0),
             nodes: Vec::new(),
             cut: Vec::new(),
@@ -213,6 +216,7 @@ impl Room {
             seed: 7,
             trains: true,
             founds: self.founds && incarnation == 1,
+            sponsor: self.sponsor,
             resumed: Vec::new(),
             lost: BTreeSet::new(),
             signed: Vec::new(),

@@ -61,6 +61,7 @@ impl<'a> Stranger<'a> {
             seed: 7,
             trains: true,
             founds: false,
+            sponsor: None,
             resumed: Vec::new(),
             lost: BTreeSet::new(),
             signed: Vec::new(),

@@ -38,6 +38,7 @@ impl World {
         let state = &self.nodes[node];
         let genesis = self.shared.genesis.clone();
         let fragments: Vec<FragmentId> = self.shared.ids().collect();
+        let founded = self.setup.seed.is_multiple_of(FOUNDED_EVERY);
         match state.plan.role {
             Role::Honest => {
                 let resumed = state.disk.checkpoint().map(|checkpoint| Island::resumed(checkpoint));
@@ -48,9 +49,8 @@ impl World {
                     incarnation,
                     seed,
                     trains: state.plan.trains,
-                    founds: node == 0
-                        && incarnation == 1
-                        && self.setup.seed.is_multiple_of(FOUNDED_EVERY),
+                    founds: founded && node == 0 && incarnation == 1,
+                    sponsor: (founded && node > 0).then(|| self.nodes[0].id),
                     resumed: resumed.unwrap_or_default(),
                     lost: state.disk.missing(),
                     signed: state.disk.unrecorded(state.id, &fragments),

@@ -87,7 +87,7 @@ async fn the_driver_answers_what_only_it_knows() {
                 }
                 Request::Command { command, reply } => {
                     asked.push(command);
-                    let answer = Answer { message: "done".into(), ticket: Some("atoll1".into()) };
+                    let answer = Answer { message: "done".into(), ticket: Some("atoll2".into()) };
                     let _ = reply.send(Ok(answer));
                 }
             }
@@ -100,7 +100,7 @@ async fn the_driver_answers_what_only_it_knows() {
     assert_eq!(one, serde_json::json!({ "topic": "the ledger & co" }));
     let invite = Command::Invite { node: NodeId([3; 32]), last_round: 9 };
     let answer = node.talk(move |client| client.command(&invite)).await.unwrap();
-    assert_eq!(answer.ticket.as_deref(), Some("atoll1"));
+    assert_eq!(answer.ticket.as_deref(), Some("atoll2"));
     let revoke = Command::Revoke { node: NodeId([3; 32]) };
     let error = node.talk(move |client| client.command(&revoke)).await.unwrap_err().to_string();
     assert_eq!(error, "this node is no steward\nhint: ask one");

@@ -188,6 +188,6 @@ impl Node {
 const OPTIONS: [&str; 6] = ["--device", "cpu", "--threads", "1", "--upnp", "false"];
 /// A step about as often as all islands of a test manage on two cores.
 const PACE: [&str; 2] = ["--step-ms", "100"];
-const TICKET: &str = "atoll1";
+const TICKET: &str = "atoll2";
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 const COMMAND: Duration = Duration::from_secs(60);
