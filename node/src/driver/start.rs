@@ -76,48 +76,35 @@ impl Driver {
     /// Starts a node's tasks on the current runtime; [`Driver::run`] is the loop. Whatever is
     /// sent to what is returned beside it makes the node leave.
     pub fn start(plan: Plan) -> Result<(Self, mpsc::Sender<()>), StartError> {
-        let Plan {
-            key,
-            sponsor,
-            store,
-            net,
-            island,
-            effort,
-            nice,
-            evaluate_every,
-            observer,
-            requests,
-        } = plan;
-        let genesis = Arc::new(store.genesis().clone());
+        let genesis = Arc::new(plan.store.genesis().clone());
         let clock = Clock::start();
-        let revival = Revival { key: &key, genesis: &genesis, observer: &observer, sponsor };
-        let checkpoint = revival.checkpoint(&store);
+        let Plan { ref key, ref observer, sponsor, .. } = plan;
+        let revival = Revival { key, genesis: &genesis, observer, sponsor };
+        let checkpoint = revival.checkpoint(&plan.store);
         let resumed = checkpoint.as_ref().map(|(_, it)| it.resumed()).unwrap_or_default();
         let Revived { store, engine, parts, incarnation } =
-            revival.engine(store, resumed, island.is_some(), clock.now())?;
+            revival.engine(plan.store, resumed, plan.island.is_some(), clock.now())?;
         let kept = kept(&genesis, checkpoint.as_ref().map(|(_, it)| it));
         store.sweep(&kept)?;
         let (told_in, told) = mpsc::channel(TOLD_MAX);
         let (done, done_out) = mpsc::channel(DONE_MAX);
         let (leave_in, leave) = mpsc::channel(1);
-        let mut training = Training::new(evaluate_every, &engine.node());
-        let errands = match island {
+        let mut training = Training::new(plan.evaluate_every, &engine.node());
+        let errands = match plan.island {
             None => None,
             Some(mut island) => {
                 let restored = revival.accounts(island.as_mut(), &store, &engine, checkpoint);
                 training.begins(restored.is_some());
-                let accounts = match restored {
-                    Some(accounts) => accounts,
-                    None => Accounts::new(island.as_mut(), &genesis)?,
-                };
-                let host = Host::start(&genesis, island, accounts, effort, nice, told_in);
+                let begun = || Accounts::new(island.as_mut(), &genesis);
+                let accounts = restored.map_or_else(begun, Ok)?;
+                let host = Host::start(&genesis, island, accounts, plan.effort, plan.nice, told_in);
                 Some(Errands::new(host.map_err(StartError::Thread)?, parts.len()))
             }
         };
         let own = OwnPayloads::new(parts.len());
         let serving = Arc::new(Serving::default());
         let shelf = Shelf { store: store.clone(), serving: serving.clone() };
-        let (net, events) = net::start(net, Arc::new(shelf))?;
+        let (net, events) = net::start(plan.net, Arc::new(shelf))?;
         let tick = tokio::time::interval(TICK);
         let driver = Self {
             genesis,
@@ -125,7 +112,7 @@ impl Driver {
             clock,
             store,
             net,
-            observer,
+            observer: plan.observer,
             outputs: VecDeque::new(),
             write: None,
             parts,
@@ -147,7 +134,14 @@ impl Driver {
             incarnation,
             peers_kept: Instant::now(),
             done,
-            inlets: Inlets { leave, requests, told, done: done_out, net: events, tick },
+            inlets: Inlets {
+                leave,
+                requests: plan.requests,
+                told,
+                done: done_out,
+                net: events,
+                tick,
+            },
         };
         driver.tell_tokens_trained();
         Ok((driver, leave_in))

@@ -86,6 +86,17 @@ impl FakeWorld {
 
     /// A frontier of `node` that is at `version` of fragment 0.
     pub(super) fn frontier(&self, node: NodeIndex, sequence: u64, version: Version) -> Vec<u8> {
+        self.frontier_of(node, sequence, version, 100)
+    }
+
+    /// The same of a node whose steps take so long.
+    pub(super) fn frontier_of(
+        &self,
+        node: NodeIndex,
+        sequence: u64,
+        version: Version,
+        step_ms: u32,
+    ) -> Vec<u8> {
         let key = &self.keys[node];
         let short = Short([0; 8]);
         let entry = FrontierEntry {
@@ -102,7 +113,7 @@ impl FakeWorld {
             sequence,
             standing: Standing::CaughtUp,
             trains: true,
-            step_ms: 100,
+            step_ms,
             roster: short,
             first: FragmentId(0),
             entries: vec![entry],

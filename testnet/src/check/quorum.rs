@@ -317,6 +317,8 @@ mod tests {
             assert_eq!(checker.observe(world, &Event::Input(0, &input)), Ok(()));
         }
         world.now = Time(3500);
+        let stepped = Input::Stepped { tokens: 32, step_ms: 100 };
+        assert_eq!(checker.observe(world, &Event::Input(0, &stepped)), Ok(()));
         checker
     }
 
@@ -337,6 +339,21 @@ mod tests {
         ] {
             assert!(checker.observe(&world, &Event::Decided(0, &bad)).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn islands_at_rest_are_not_counted() {
+        let mut world = FakeWorld::new(6);
+        let mut checker = seen(&mut world, 5);
+        let two = close(2, 2, waited(400));
+        assert!(checker.observe(&world, &Event::Decided(0, &two)).is_err(), "three of six");
+        world.now = Time(3500 + world.genesis().rounds.alive_ms / 2 + 1);
+        for node in 1..=5 {
+            let bytes = world.frontier_of(node, 2, 0, 0);
+            let input = Input::Received { from: world.node_id(node), bytes, receipt: 0 };
+            assert_eq!(checker.observe(&world, &Event::Input(0, &input)), Ok(()));
+        }
+        assert_eq!(checker.observe(&world, &Event::Decided(0, &two)), Ok(()));
     }
 
     #[test]

@@ -101,7 +101,9 @@ impl Disk {
             let records = self.writing.front().into_iter().flatten();
             records.for_each(|record| sign(&mut self.signed, own, record));
         }
-        if let (Some(rng), Some(mut records)) = (torn, self.writing.pop_front()) {
+        if let Some(rng) = torn
+            && let Some(mut records) = self.writing.pop_front()
+        {
             let kept = usize::try_from(rng.below(records.len() as u64)).expect("below a usize");
             self.lost = records.split_off(kept);
             records.into_iter().for_each(|record| self.keep(record));
@@ -274,6 +276,7 @@ mod tests {
         disk.write(vec![contribution(&key, 2, b"b")]);
         assert!(!disk.crash(key.node(), None));
         assert_eq!(disk.records().len(), 1);
+        assert_eq!(disk.lost(), [contribution(&key, 2, b"b")], "and it is known that it was");
         assert_eq!(disk.unrecorded(key.node(), &[FragmentId(0), FragmentId(1)]), [2, 0]);
         assert!(disk.content(&content_id(b"a")).is_some());
         assert!(disk.content(&content_id(b"b")).is_none());
