@@ -96,7 +96,7 @@ impl Ticket {
         self.check()?;
         let mut bytes = WIRE_VERSION.to_le_bytes().to_vec();
         bytes.extend_from_slice(&wire::encode(self));
-        bytes.extend_from_slice(&checksum(&bytes));
+        bytes.extend_from_slice(&checksum(PREFIX, &bytes));
         let text = format!("{PREFIX}{}", base32().encode(&bytes));
         if text.len() > TICKET_CHARACTERS_MAX {
             return Err(TicketError::TooLong { characters: text.len() });
@@ -145,7 +145,7 @@ impl FromStr for Ticket {
         // Mail and chat break long words into lines; no ticket has a space in it.
         let text: String =
             text.chars().filter(|c| !c.is_whitespace()).take(TICKET_CHARACTERS_MAX + 1).collect();
-        let body = body(&text)?;
+        let (prefix, body) = split(&text)?;
         if text.len() > TICKET_CHARACTERS_MAX {
             return Err(TicketError::TooLong { characters: text.len() });
         }
@@ -159,7 +159,7 @@ impl FromStr for Ticket {
         // Only a wrong length or wrong last bits are left to complain about.
         let bytes = base32().decode(body.as_bytes()).map_err(|_| TicketError::Checksum)?;
         let (content, sum) = bytes.split_last_chunk::<4>().ok_or(TicketError::Checksum)?;
-        if checksum(content) != *sum {
+        if checksum(prefix, content) != *sum {
             return Err(TicketError::Checksum);
         }
         let (version, content) = content.split_first_chunk::<2>().ok_or(TicketError::Checksum)?;
@@ -167,20 +167,41 @@ impl FromStr for Ticket {
         if version != WIRE_VERSION {
             return Err(TicketError::Version { version, known: WIRE_VERSION });
         }
-        let ticket: Self = wire::decode(content, TICKET_CHARACTERS_MAX)
-            .map_err(|error| TicketError::Refused(error.to_string()))?;
+        let ticket = if prefix == PREFIX_UNSPONSORED {
+            wire::decode::<Unsponsored>(content, TICKET_CHARACTERS_MAX).map(Self::from)
+        } else {
+            wire::decode(content, TICKET_CHARACTERS_MAX)
+        };
+        let ticket = ticket.map_err(|error| TicketError::Refused(error.to_string()))?;
         ticket.check()?;
         Ok(ticket)
     }
 }
 
-/// What follows the prefix.
-fn body(text: &str) -> Result<&str, TicketError> {
+/// What a ticket held before it named who wrote it.
+#[derive(Serialize, Deserialize)]
+struct Unsponsored {
+    run: RunId,
+    name: String,
+    bootstrap: Vec<String>,
+    peers: Vec<String>,
+    invite: Option<Signed<Invite>>,
+}
+
+impl From<Unsponsored> for Ticket {
+    fn from(old: Unsponsored) -> Self {
+        let Unsponsored { run, name, bootstrap, peers, invite } = old;
+        Self { run, name, bootstrap, peers, sponsor: None, invite }
+    }
+}
+
+/// The prefix, of a version that is known, and what follows.
+fn split(text: &str) -> Result<(&str, &str), TicketError> {
     let refuse = || TicketError::NotATicket(shown(text));
     let rest = text.strip_prefix(WORD).ok_or_else(refuse)?;
     let digit = rest.chars().next().and_then(|c| c.to_digit(10)).ok_or_else(refuse)?;
     match u16::try_from(digit) {
-        Ok(TICKET_VERSION) => Ok(&rest[1..]),
+        Ok(1..=TICKET_VERSION) => Ok(text.split_at(PREFIX.len())),
         Ok(version) if version > 0 => Err(TicketError::Version { version, known: TICKET_VERSION }),
         _ => Err(refuse()),
     }
@@ -195,8 +216,8 @@ fn shown(text: &str) -> String {
     shown.escape_debug().to_string()
 }
 
-fn checksum(content: &[u8]) -> [u8; 4] {
-    let hash = blake3::Hasher::new().update(PREFIX.as_bytes()).update(content).finalize();
+fn checksum(prefix: &str, content: &[u8]) -> [u8; 4] {
+    let hash = blake3::Hasher::new().update(prefix.as_bytes()).update(content).finalize();
     let mut sum = [0; 4];
     sum.copy_from_slice(&hash.as_bytes()[..4]);
     sum
@@ -217,6 +238,7 @@ const WORD: &str = "atoll";
 const TICKET_VERSION: u16 = 2;
 /// The word and the version of the text's form.
 const PREFIX: &str = "atoll2";
+const PREFIX_UNSPONSORED: &str = "atoll1";
 /// RFC 4648 in small letters, without padding.
 const ALPHABET: &str = "abcdefghijklmnopqrstuvwxyz234567";
 const NAME_CHARACTERS_MAX: usize = 64;
@@ -275,10 +297,24 @@ mod tests {
     fn a_ticket_of_a_newer_wire_is_not_called_mistyped() {
         let mut bytes = (WIRE_VERSION + 1).to_le_bytes().to_vec();
         bytes.extend_from_slice(b"whatever it holds");
-        bytes.extend_from_slice(&checksum(&bytes));
+        bytes.extend_from_slice(&checksum(PREFIX, &bytes));
         let error = refused(&format!("{PREFIX}{}", base32().encode(&bytes)));
         let (version, known) = (WIRE_VERSION + 1, WIRE_VERSION);
         assert_eq!(error, TicketError::Version { version, known });
+    }
+
+    #[test]
+    fn a_ticket_from_before_sponsors_is_read_without_one() {
+        let Ticket { run, name, bootstrap, peers, invite, .. } = ticket();
+        let old = Unsponsored { run, name, bootstrap, peers, invite };
+        let mut bytes = WIRE_VERSION.to_le_bytes().to_vec();
+        bytes.extend_from_slice(&wire::encode(&old));
+        bytes.extend_from_slice(&checksum(PREFIX_UNSPONSORED, &bytes));
+        let text = format!("{PREFIX_UNSPONSORED}{}", base32().encode(&bytes));
+        assert_eq!(text.parse::<Ticket>().unwrap(), Ticket { sponsor: None, ..ticket() });
+        // It cannot pass for one of the other version.
+        assert_eq!(refused(&text.replacen('1', "2", 1)), TicketError::Checksum);
+        assert_eq!(PREFIX, format!("{WORD}{TICKET_VERSION}"));
     }
 
     #[test]
@@ -299,7 +335,7 @@ mod tests {
             change(&mut ticket);
             let mut bytes = WIRE_VERSION.to_le_bytes().to_vec();
             bytes.extend_from_slice(&wire::encode(&ticket));
-            bytes.extend_from_slice(&checksum(&bytes));
+            bytes.extend_from_slice(&checksum(PREFIX, &bytes));
             let read = refused(&format!("{PREFIX}{}", base32().encode(&bytes)));
             (ticket.encode().unwrap_err().to_string(), read.to_string())
         };

@@ -387,15 +387,14 @@ impl Engine {
         let mut contributors = self.ledger.contributors(round).peekable();
         for (node, peer) in self.live() {
             while contributors.next_if(|contributor| *contributor < node).is_some() {}
-            let contributed = contributors.peek() == Some(&node);
-            // Nothing will come of an island that makes no steps: nobody waits for it.
-            if contributed || !peer.rests() {
+            if contributors.peek() == Some(&node) {
                 live += 1;
-            }
-            if !contributed && !peer.rests() {
+            } else if !peer.rests() {
+                live += 1;
                 missing += 1;
                 slowest = slowest.max(peer.step);
             }
+            // Nothing will come of an island that makes no steps: nobody waits for it.
         }
         let follows = self.standing != Standing::CaughtUp;
         let contributed = self.contributed(round);
