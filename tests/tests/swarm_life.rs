@@ -19,6 +19,7 @@ fn a_swarm_lives() {
         ["a", "b", "c", "d"].iter().map(|name| Node::new(&lab.host(name), &NO_MDNS)).collect();
     let ticket = nodes[0].make_run(GENESIS, meeting.addresses());
     nodes[0].start();
+    nodes[0].wait_until("rounds of its own", LONG, |status| status.version_min() > 2);
     for node in &mut nodes[1..] {
         node.join(&ticket);
     }
@@ -29,6 +30,9 @@ fn a_swarm_lives() {
         status.is_caught_up() && status.alive() == 3
     });
     let statuses = swarm.wait_for_rounds(5, LONG);
+    // Three who come at once to one that trained alone go on from what it has.
+    let given_up = nodes[0].events().into_iter().find(|event| event["event"] == "installed");
+    assert_eq!(given_up, None, "who made the run took the newcomers' history");
     assert!(statuses.iter().all(|status| status.steps() > 0));
     // What people would type says the same.
     let printed = nodes[0].command(&["status", "--json"]);
