@@ -80,7 +80,8 @@ pub struct EngineConfig {
     /// Whether this node has just made the run, so that nobody can have been there before it.
     pub founds: bool,
     /// Whose ticket brought this node to the run. Until it takes part it believes that node alone,
-    /// where it would believe others only if enough of them said the same.
+    /// where it would believe others only if enough of them said the same; and until it knows
+    /// everyone it calls stable what that node does.
     pub sponsor: Option<NodeId>,
     /// What the island's checkpoint holds, one entry for each fragment; empty if there is none.
     pub resumed: Vec<Resumed>,
@@ -180,6 +181,8 @@ pub struct Engine {
     restored: bool,
     /// Whether this node was there when the run began.
     founder: bool,
+    /// Whether this node ever took part, in this life or, as its records show, before.
+    took_part: bool,
     /// Whether a node that takes part was heard that the roster, as far as we know it, does not
     /// admit: there may be a swarm whose invitations have not reached us.
     stranger: bool,

@@ -288,6 +288,36 @@ fn those_who_join_whoever_made_the_run_all_at_once_go_on_from_its_state() {
 }
 
 #[test]
+fn who_came_with_a_ticket_calls_stable_what_its_sponsor_does() {
+    let mut room = Room::founded(genesis(), 1, true);
+    room.run(10_000);
+    room.founds = false;
+    room.sponsor = Some(room.nodes[0].engine.node());
+    (2..=3).for_each(|n| room.join(n));
+    room.run(2_000);
+    // The next two have a ticket of somebody whom nobody hears.
+    room.sponsor = Some(testkit::key(9).node());
+    (4..=5).for_each(|n| room.join(n));
+    room.run(30_000);
+    let base = |room: &Room, index: usize| {
+        room.nodes[index].engine.status(FragmentId(0)).unwrap().base
+    };
+    assert!(base(&room, 0) > 40, "the founder was there from the beginning");
+    for index in 1..3 {
+        assert!(base(&room, index) + 2 >= base(&room, 0), "node {index} has a sponsor");
+    }
+    // Those follow as soon as three call it stable, who are enough.
+    for index in 3..5 {
+        assert!(base(&room, index) + 4 >= base(&room, 0), "node {index} follows");
+    }
+    // Without the founder nobody is left who knows everyone.
+    let before = base(&room, 1);
+    room.nodes[0].up = false;
+    room.run(10_000);
+    assert!(base(&room, 1) <= before + 1, "rounds go on, and none becomes stable");
+}
+
+#[test]
 fn who_hears_only_strangers_waits_for_their_invitations() {
     let roster = RosterPolicy::Invite { stewards: vec![testkit::key(1).node()] };
     let mut room = Room::new(Genesis { roster, ..genesis() }, 3);

@@ -27,7 +27,7 @@ impl Engine {
             true => alive,
             false if self.heard_enough() => Span(0),
             // Those who came with it know as little as this node does.
-            false if self.config.sponsor.is_some() && self.knowing().next().is_none() => alive,
+            false if self.vouching().is_some() && self.knowing().next().is_none() => alive,
             false => self.heartbeat_span().times(2),
         };
         let lacks = |course: &super::course::Course| {
@@ -46,7 +46,7 @@ impl Engine {
             self.founder = true;
         }
         self.standing = Standing::CaughtUp;
-        self.config.sponsor = None;
+        self.took_part = true;
         self.report(Report::Standing(Standing::CaughtUp));
         self.hurry_heartbeat();
         self.wake_all();
@@ -189,9 +189,14 @@ impl Engine {
         versions.get(self.need() - 1).copied().unwrap_or(0)
     }
 
+    /// The sponsor of a node that never took part: it has nothing of its own yet.
+    pub(super) fn vouching(&self) -> Option<NodeId> {
+        self.config.sponsor.filter(|_| !self.took_part)
+    }
+
     /// The version that this node's sponsor reports.
     fn vouched(&self, fragment: FragmentId) -> Version {
-        let sponsor = self.knowing().find(|(node, _)| self.config.sponsor == Some(**node));
+        let sponsor = self.knowing().find(|(node, _)| self.vouching() == Some(**node));
         let entry = sponsor.and_then(|(_, peer)| peer.entry(fragment));
         entry.map_or(0, |entry| entry.version)
     }

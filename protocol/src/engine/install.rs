@@ -62,7 +62,7 @@ impl Engine {
         }
         let begins = |course: &Course| {
             let ahead = self.ahead_of(course.fragment);
-            let vouched = ahead.iter().any(|node| self.config.sponsor == Some(*node));
+            let vouched = ahead.iter().any(|node| self.vouching() == Some(*node));
             course.chain.base() == 0 && (vouched || ahead.len() >= self.need())
         };
         let courses = self.courses.iter();
@@ -165,7 +165,7 @@ impl Engine {
             peers: &peers,
             live: self.heard_count(),
             donors: self.donors(course),
-            sponsor: self.config.sponsor,
+            sponsor: self.vouching(),
         });
         let Choice::Adopt { chain, donors } = choice else { return };
         let bytes_max = snapshot_bytes(self.elements[fragment.index()]);

@@ -60,6 +60,7 @@ impl Engine {
             leaving: false,
             restored: !records.is_empty(),
             founder: false,
+            took_part: false,
             stranger: false,
             started: now,
             now,
@@ -115,7 +116,7 @@ impl Engine {
             }
         }
         if self.courses.iter().any(Course::took_part) {
-            self.config.sponsor = None;
+            self.took_part = true;
         }
         if self.ledger.equivocated(&self.me) || self.roster.is_revoked(&self.me) {
             self.standing = Standing::Muted;

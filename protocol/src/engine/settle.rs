@@ -140,16 +140,21 @@ impl Engine {
         self.founder || self.now.since(self.started) >= Span(self.config.genesis.rounds.forget_ms)
     }
 
-    /// Whether enough peers call `round` stable, with the history we have.
+    /// Whether enough peers, or our sponsor, call `round` stable, with the history we have.
     fn followed(&self, fragment: FragmentId, round: Version) -> bool {
         let course = &self.courses[fragment.index()];
         let same = |entry: &FrontierEntry| {
             let own = course.trail_at(entry.base).map(|trail| trail.short());
             entry.base >= round && own == Some(entry.base_trail)
         };
-        let peers = self.speakers().filter(|(_, peer)| peer.standing == Standing::CaughtUp);
-        let stable = peers.filter(|(_, peer)| peer.entry(fragment).is_some_and(same)).count();
-        stable > 0 && stable >= self.need()
+        let (mut stable, mut vouched) = (0, false);
+        for (node, peer) in self.knowing() {
+            if peer.entry(fragment).is_some_and(same) {
+                stable += 1;
+                vouched |= self.config.sponsor == Some(*node);
+            }
+        }
+        vouched || stable > 0 && stable >= self.need()
     }
 
     /// Whether every island that may still have a say reports the same cuts up to `round`.
