@@ -299,9 +299,8 @@ fn who_came_with_a_ticket_calls_stable_what_its_sponsor_does() {
     room.sponsor = Some(testkit::key(9).node());
     (4..=5).for_each(|n| room.join(n));
     room.run(30_000);
-    let base = |room: &Room, index: usize| {
-        room.nodes[index].engine.status(FragmentId(0)).unwrap().base
-    };
+    let base =
+        |room: &Room, index: usize| room.nodes[index].engine.status(FragmentId(0)).unwrap().base;
     assert!(base(&room, 0) > 40, "the founder was there from the beginning");
     for index in 1..3 {
         assert!(base(&room, index) + 2 >= base(&room, 0), "node {index} has a sponsor");

@@ -45,6 +45,10 @@ impl Contents for Shelf {
     fn receive(&self, content: &ContentId) -> io::Result<Box<dyn Incoming>> {
         Ok(Box::new(Arriving(self.store.incoming(content)?)))
     }
+
+    fn store(&self, content: &ContentId, bytes: &[u8]) -> io::Result<()> {
+        Ok(self.store.take(*content, bytes)?)
+    }
 }
 
 struct Shelved(ContentFile);

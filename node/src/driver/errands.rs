@@ -163,6 +163,7 @@ impl Driver {
                     self.input(Input::Stepped { tokens, step_ms });
                 }
                 self.tell_tokens_trained();
+                self.await_steps();
             }
             Told::Captured { fragment, payload } => {
                 if let Some(errands) = &mut self.errands {
@@ -221,6 +222,14 @@ impl Driver {
             steps_since,
             tokens_since,
         });
+        self.await_steps();
+    }
+
+    /// The island need not tell of its steps before one of them makes a capture due.
+    fn await_steps(&self) {
+        if let Some(host) = self.host() {
+            host.pace().report_after(self.engine.steps_to_capture());
+        }
     }
 
     /// The island's thread ended and did not say why.

@@ -85,7 +85,7 @@ pub struct Adoption {
 pub enum Told {
     /// Steps were taken.
     Stepped {
-        /// How many; more than one only if the driver was busy.
+        /// How many; more than one if the driver was busy or asked for so many at once.
         steps: u32,
         /// Tokens in each.
         tokens: u64,
@@ -260,7 +260,7 @@ impl Worker {
                 self.pace.halt();
                 self.backlog.tell(Told::Failed(error));
             }
-            self.backlog.flush();
+            self.flush();
         }
     }
 
@@ -313,9 +313,13 @@ impl Worker {
         if let Some(errand) = self.held.take() {
             self.run(errand)?;
         }
-        self.backlog.flush();
+        self.flush();
         self.rest(took);
         Ok(())
+    }
+
+    fn flush(&mut self) {
+        self.backlog.flush(self.pace.reports_after());
     }
 
     /// Does what fragments wait for in the middle of a step.
@@ -328,7 +332,7 @@ impl Worker {
             }
             self.run(errand)?;
         }
-        self.backlog.flush();
+        self.flush();
         Ok(())
     }
 
@@ -347,7 +351,7 @@ impl Worker {
                         self.pace.halt();
                         self.backlog.tell(Told::Failed(error));
                     }
-                    self.backlog.flush();
+                    self.flush();
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,

@@ -119,11 +119,15 @@ impl Protocols {
     pub(super) fn of(run: RunId) -> Self {
         let hex = run.to_hex();
         let run = &hex[..16];
-        let name = |what: &str| {
-            let name = format!("/atoll/{run}/{what}/1");
+        let name = |what: &str, version: u8| {
+            let name = format!("/atoll/{run}/{what}/{version}");
             StreamProtocol::try_from_owned(name).expect("it begins with a slash")
         };
-        Self { message: name("message"), content: name("content"), topic: IdentTopic::new(run) }
+        Self {
+            message: name("message", 1),
+            content: name("content", 2),
+            topic: IdentTopic::new(run),
+        }
     }
 }
 

@@ -12,6 +12,13 @@ pub trait Contents: Send + Sync + 'static {
     fn open(&self, content: &ContentId) -> Option<Arc<dyn Stored>>;
     /// Begins to receive a content, or goes on with what an earlier attempt left.
     fn receive(&self, content: &ContentId) -> io::Result<Box<dyn Incoming>>;
+    /// Takes a content of one chunk, which is verified, in one go.
+    fn store(&self, content: &ContentId, bytes: &[u8]) -> io::Result<()> {
+        let mut incoming = self.receive(content)?;
+        incoming.begin(&Outline::of(bytes))?;
+        incoming.write(0, bytes)?;
+        incoming.finish()
+    }
 }
 
 /// A content that can be read anywhere.

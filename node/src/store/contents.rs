@@ -81,20 +81,48 @@ impl Contents {
         incidents: &Incidents,
     ) -> Result<ContentId, StoreError> {
         let id = content_id(bytes);
-        if self.is_whole(&id, bytes.len() as u64, budget, incidents)? {
-            return Ok(id);
+        if !self.is_whole(&id, bytes.len() as u64, budget, incidents)? {
+            budget.count(|used| used.contents += bytes.len() as u64);
+            self.make(id, bytes, Reached::Bytes, budget)?;
         }
+        Ok(id)
+    }
+
+    /// Stores what somebody else has sent, verified, if there is room for it. Nothing waits for the
+    /// disk: what a loss of power takes is fetched again.
+    pub(super) fn take(
+        &self,
+        id: ContentId,
+        bytes: &[u8],
+        budget: &Budget,
+        incidents: &Incidents,
+    ) -> Result<(), StoreError> {
         let length = bytes.len() as u64;
-        budget.count(|used| used.contents += length);
+        if self.is_whole(&id, length, budget, incidents)? {
+            return Ok(());
+        }
+        budget.reserve(&self.path(&id), length, |used| used.contents += length)?;
+        self.make(id, bytes, Reached::Nothing, budget)
+    }
+
+    /// Makes a file of bytes that are taken into account already; not any more, if that fails.
+    fn make(
+        &self,
+        id: ContentId,
+        bytes: &[u8],
+        reached: Reached,
+        budget: &Budget,
+    ) -> Result<(), StoreError> {
+        let length = bytes.len() as u64;
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let made = self.workshop.join(format!("{}-{number}{MADE}", id.to_hex()));
-        let placed = file::write_new(&made, bytes, true)
-            .and_then(|()| self.place(id, &made, length, Reached::Bytes, budget));
+        let placed = file::write_new(&made, bytes, reached >= Reached::Bytes)
+            .and_then(|()| self.place(id, &made, length, reached, budget));
         if placed.is_err() {
             let _ = file::remove(&made);
             budget.count(|used| used.contents -= length);
         }
-        placed.map(|()| id)
+        placed
     }
 
     /// Gives the file `made`, whose bytes have been verified and taken into account, its name.

@@ -30,7 +30,7 @@ pub(crate) async fn start(secret: u8, whom: &str, content: ContentId, count: usi
     swarm.dial(address).unwrap();
     while !matches!(swarm.select_next_some().await, SwarmEvent::ConnectionEstablished { .. }) {}
     tokio::spawn(async move { while swarm.next().await.is_some() {} });
-    let name = format!("/atoll/{}/content/1", &RUN.to_hex()[..16]);
+    let name = format!("/atoll/{}/content/2", &RUN.to_hex()[..16]);
     let name = StreamProtocol::try_from_owned(name).unwrap();
     let mut request = [0; 41];
     request[0] = 2;

@@ -36,10 +36,10 @@ pub(crate) async fn start(secret: u8, content: Vec<u8>, vice: Vice) -> String {
     let streams = libp2p_stream::Behaviour::new();
     let mut control = streams.new_control();
     let name = |what: &str| {
-        StreamProtocol::try_from_owned(format!("/atoll/{}/{what}/1", &RUN.to_hex()[..16])).unwrap()
+        StreamProtocol::try_from_owned(format!("/atoll/{}/{what}", &RUN.to_hex()[..16])).unwrap()
     };
-    let mut messages = control.accept(name("message")).unwrap();
-    let mut contents = control.accept(name("content")).unwrap();
+    let mut messages = control.accept(name("message/1")).unwrap();
+    let mut contents = control.accept(name("content/2")).unwrap();
     let identify = identify::Behaviour::new(identify::Config::new("/atoll/1".into(), key.public()));
     let config =
         swarm::Config::with_tokio_executor().with_idle_connection_timeout(Duration::from_secs(600));
@@ -76,6 +76,7 @@ async fn lie(mut stream: Stream, mut content: Vec<u8>, vice: Vice) -> std::io::R
         stream.read_exact(&mut request).await?;
         let answer = match request[0] {
             1 => outline.to_bytes(),
+            6 => content.clone(),
             _ => {
                 let number =
                     |at: usize| u32::from_le_bytes(request[at..at + 4].try_into().unwrap());

@@ -233,6 +233,9 @@ async fn a_liar_is_found_out_and_left_out() {
     one.up(liar).await;
     let (outcome, _) = one.fetch_with(id, liar, &[], 1 << 30).await;
     assert_eq!(outcome, FetchOutcome::Wrong);
+    // Asked for something small it sends what it has, which is more.
+    let (outcome, came) = one.fetch_with(id, liar, &[], 100_000).await;
+    assert_eq!((outcome, came), (FetchOutcome::NotFound, 0));
 
     // As one of several it does no harm.
     let honest = Net::start(2, &[&one]).await;
@@ -241,6 +244,31 @@ async fn a_liar_is_found_out_and_left_out() {
     let (outcome, _) = one.fetch_with(id, honest.node, &[liar], 1 << 30).await;
     assert_eq!(outcome, FetchOutcome::Stored);
     assert_eq!(*one.memory.content(&id).unwrap(), content);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_small_content_comes_in_one_go_and_is_verified() {
+    let (mut one, other) = pair().await;
+    let content = bytes(100_000);
+    let id = other.memory.put(content.clone());
+    let (outcome, came) = one.fetch_with(id, other.node, &[], 100_000).await;
+    assert_eq!((outcome, came), (FetchOutcome::Stored, 100_000));
+    assert_eq!(*one.memory.content(&id).unwrap(), content);
+    assert_eq!(other.memory.reads.load(Ordering::SeqCst), 1, "it was read once, and nothing was outlined");
+
+    let longer = other.memory.put(bytes(300_000));
+    let (outcome, came) = one.fetch_with(longer, other.node, &[], 200_000).await;
+    assert_eq!((outcome, came), (FetchOutcome::NotFound, 0));
+
+    let address = liar::start(9, content.clone(), liar::Vice::Lies).await;
+    let liar = Key::from_secret([9; 32]).node();
+    let mut dialling = config(3, &[]);
+    dialling.peers = vec![address];
+    let mut third = Net::with(dialling, Memory::default()).await;
+    third.up(liar).await;
+    let (outcome, _) = third.fetch_with(id, liar, &[], 100_000).await;
+    assert_eq!(outcome, FetchOutcome::Wrong);
+    assert!(third.memory.content(&id).is_none());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -296,10 +324,13 @@ async fn a_broken_content_is_not_served() {
     let mut one = Net::with(broken, Memory::default()).await;
     let mut other = Net::start(2, &[&one]).await;
     other.up(one.node).await;
-    let id = one.memory.put(bytes(MIB));
-    one.memory.spoil(&id);
-    assert_eq!(other.fetch(id, &one).await.0, FetchOutcome::NotFound);
-    one.wait(|event| (event == NetEvent::Notice(Notice::Broken(id))).then_some(())).await;
+    for length in [MIB, MIB / 8] {
+        let id = one.memory.put(bytes(length));
+        one.memory.spoil(&id);
+        let (outcome, _) = other.fetch_with(id, one.node, &[], length as u64).await;
+        assert_eq!(outcome, FetchOutcome::NotFound);
+        one.wait(|event| (event == NetEvent::Notice(Notice::Broken(id))).then_some(())).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

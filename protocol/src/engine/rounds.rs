@@ -1,7 +1,7 @@
 //! Rounds: opening, answering, closing; captures that become contributions; the fold.
 
 use crate::contribution::{Admitted, Header};
-use crate::engine::course::{Capture, Job, Lost, Own, Return};
+use crate::engine::course::{Capture, Course, Job, Lost, Own, Return};
 use crate::engine::{Engine, Output, Record, Report};
 use crate::fault::Fault;
 use crate::frontier::Standing;
@@ -51,10 +51,7 @@ impl Engine {
         if !may || self.contributed(RoundId { fragment, number: course.version + 1 }) {
             return;
         }
-        let first = course.own.is_empty() && course.version == 0;
-        let steps =
-            if first { rounds.first_steps(fragment, self.courses.len()) } else { rounds.steps };
-        let due = course.tokens.steps >= steps;
+        let due = course.tokens.steps >= self.steps_due(course);
         let answers = self.is_open(RoundId { fragment, number: course.version + 1 })
             && course.tokens.steps >= rounds.steps_min
             && !self.planted(Bug::NeverAnswers);
@@ -67,6 +64,19 @@ impl Engine {
             }
             self.outbox.push(Output::Capture { fragment });
         }
+    }
+
+    /// Own steps between two captures of a fragment, or before its first one.
+    fn steps_due(&self, course: &Course) -> u32 {
+        let rounds = &self.config.genesis.rounds;
+        let first = course.own.is_empty() && course.version == 0;
+        if first { rounds.first_steps(course.fragment, self.courses.len()) } else { rounds.steps }
+    }
+
+    /// Steps that the island takes before the next capture is due; at least one.
+    pub fn steps_to_capture(&self) -> u32 {
+        let left = |course| self.steps_due(course).saturating_sub(course.tokens.steps);
+        self.courses.iter().map(left).min().unwrap_or(0).max(1)
     }
 
     /// The island captured; the payload is checked like everybody's before we sign for it.

@@ -1,6 +1,6 @@
 //! When an island steps, at which rate it learns, and how much of the time it spends in steps.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What the driver and the island's thread share; everything in it is a number or a switch.
@@ -11,6 +11,8 @@ pub struct Pace {
     /// Something was asked for since the island last looked.
     asked: AtomicBool,
     tokens_trained: AtomicU64,
+    /// Steps after which the driver wants to hear of them.
+    report_after: AtomicU32,
     steps: AtomicU64,
     stepping_us: AtomicU64,
     effort: Effort,
@@ -46,6 +48,7 @@ impl Pace {
             over: AtomicBool::new(false),
             asked: AtomicBool::new(false),
             tokens_trained: AtomicU64::new(0),
+            report_after: AtomicU32::new(1),
             steps: AtomicU64::new(0),
             stepping_us: AtomicU64::new(0),
             effort,
@@ -98,6 +101,16 @@ impl Pace {
 
     pub(super) fn tokens_trained(&self) -> u64 {
         self.tokens_trained.load(Ordering::Relaxed)
+    }
+
+    /// Says after how many steps the driver wants to hear of them: every word of the island wakes
+    /// the driver, which takes the core from whoever has it.
+    pub fn report_after(&self, steps: u32) {
+        self.report_after.store(steps, Ordering::Relaxed);
+    }
+
+    pub(super) fn reports_after(&self) -> u32 {
+        self.report_after.load(Ordering::Relaxed)
     }
 
     pub(super) fn stepped(&self, took: Duration) {

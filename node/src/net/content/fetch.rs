@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use atoll_protocol::crypto::Outline;
+use atoll_protocol::crypto::{Outline, content_id};
 use atoll_protocol::fetch::FetchOutcome;
 use atoll_protocol::id::NodeId;
 use atoll_protocol::limits::{
@@ -28,7 +28,7 @@ use super::super::traffic::Traffic;
 use super::blocking;
 use super::bucket::Bucket;
 use super::frame::{Request, TIME_BYTES, unix_ms};
-use super::holder::{End, Holder, Job, Slot};
+use super::holder::{Answered, End, Holder, Job, Slot};
 use super::pool::Pool;
 use super::rates::Rates;
 
@@ -88,7 +88,7 @@ impl Fetcher {
                 Err(end) => Err(end),
             };
             match answer {
-                Ok(genesis) => return Some(genesis),
+                Ok(genesis) => return Some(genesis.bytes),
                 Err(End::Lost) if self.is_up(&node) => sleep(BUSY_TIME).await,
                 Err(_) => return None,
             }
@@ -101,7 +101,7 @@ impl Fetcher {
         let Ok(mut holder) = self.open(node).await else { return news };
         let (asked, began) = (unix_ms((self.clock)()), Instant::now());
         let time = match holder.ask(Request::Time, TIME_BYTES).await {
-            Ok(time) => time.try_into().ok(),
+            Ok(time) => time.bytes.try_into().ok(),
             Err(End::NotFound) => None,
             // A stream that failed panics if it is written to.
             Err(_) => return news,
@@ -113,7 +113,7 @@ impl Fetcher {
             news.skew_ms = Some(i64::from_le_bytes(time).saturating_sub(between));
         }
         let peers = holder.ask(Request::Peers, PEERS_BYTES_MAX as u64).await;
-        news.peers = peers.ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        news.peers = peers.ok().and_then(|peers| String::from_utf8(peers.bytes).ok());
         news
     }
 
@@ -125,6 +125,9 @@ impl Fetcher {
     }
 
     async fn try_fetch(&self, order: &Order, received: &mut u64) -> Result<(), End> {
+        if order.bytes_max <= CONTENT_CHUNK_BYTES as u64 {
+            return self.fetch_whole(order, received).await;
+        }
         let content = order.content;
         let contents = self.contents.clone();
         let mut incoming = blocking(move || contents.receive(&content)).await.map_err(End::Disk)?;
@@ -175,13 +178,52 @@ impl Fetcher {
         blocking(move || incoming.finish()).await.map_err(End::Disk)
     }
 
+    /// Fetches a content of one chunk: one question, one answer, one file.
+    async fn fetch_whole(&self, order: &Order, received: &mut u64) -> Result<(), End> {
+        let (content, contents) = (order.content, self.contents.clone());
+        let _place = self.places.acquire().await.map_err(|_| End::Lost)?;
+        let most = usize::try_from(order.bytes_max).unwrap_or(usize::MAX);
+        let asked = async {
+            self.download.take(most).await;
+            self.ask(order, Request::Whole(content), order.bytes_max).await
+        };
+        let asked = timeout(SLICE + CLOSING, asked).await;
+        let (holder, answer) = asked.map_err(|_| End::Lost)??;
+        let Answered { bytes, took } = answer;
+        *received = bytes.len() as u64;
+        self.traffic.payload_down.fetch_add(*received, Ordering::Relaxed);
+        if content_id(&bytes) != content {
+            return Err(End::Wrong);
+        }
+        self.rates.note(order.from, *received, took);
+        blocking(move || contents.store(&content, &bytes)).await.map_err(End::Disk)?;
+        holder.close().await;
+        Ok(())
+    }
+
     /// The outline, from whom the content is to come.
     async fn outline(&self, order: &Order) -> Result<(Outline, Holder<'_>), End> {
+        let most = Outline::wire_bytes(order.bytes_max).unwrap_or_default();
+        let (holder, answer) = self.ask(order, Request::Outline(order.content), most).await?;
+        let outline = Outline::from_bytes(&answer.bytes, u64::MAX)
+            .filter(|outline| outline.verify(&order.content))
+            .ok_or(End::Wrong)?;
+        if outline.bytes() > order.bytes_max { Err(End::TooLong) } else { Ok((outline, holder)) }
+    }
+
+    /// Asks whom the content is to come from, a few times if it is there and does not answer: a
+    /// stream may have been turned away at a busy door.
+    async fn ask(
+        &self,
+        order: &Order,
+        request: Request,
+        most: u64,
+    ) -> Result<(Holder<'_>, Answered), End> {
         let mut tries = 0;
         loop {
             let mut holder = self.open(order.from).await?;
-            match holder.outline(order.content, order.bytes_max).await {
-                Ok(outline) => return Ok((outline, holder)),
+            match holder.ask(request, most).await {
+                Ok(answered) => return Ok((holder, answered)),
                 Err(End::Lost) if tries < RETRIES && self.is_up(&order.from) => tries += 1,
                 Err(end) => return Err(end),
             }

@@ -19,6 +19,8 @@ pub(super) enum Request {
     Peers,
     /// What time it is there.
     Time,
+    /// All of a content that is no longer than a chunk.
+    Whole(ContentId),
 }
 
 impl Request {
@@ -29,6 +31,7 @@ impl Request {
             Self::Genesis => (3, ContentId([0; 32]), 0, 0),
             Self::Peers => (4, ContentId([0; 32]), 0, 0),
             Self::Time => (5, ContentId([0; 32]), 0, 0),
+            Self::Whole(content) => (6, content, 0, 0),
         };
         let mut frame = [0; REQUEST_BYTES];
         frame[0] = kind;
@@ -57,6 +60,7 @@ impl Request {
             [3] => Ok(Some(Self::Genesis)),
             [4] => Ok(Some(Self::Peers)),
             [5] => Ok(Some(Self::Time)),
+            [6] => Ok(Some(Self::Whole(content))),
             _ => Err(malformed("request")),
         }
     }
@@ -139,6 +143,7 @@ mod tests {
             Request::Genesis,
             Request::Peers,
             Request::Time,
+            Request::Whole(content),
         ];
         block_on(async {
             let mut wire = Cursor::new(Vec::new());

@@ -57,31 +57,29 @@ pub(super) struct Holder<'a> {
     pub(super) stream: Stream,
 }
 
-impl Holder<'_> {
-    /// Asks for the outline.
-    pub(super) async fn outline(
-        &mut self,
-        content: ContentId,
-        bytes_max: u64,
-    ) -> Result<Outline, End> {
-        let most = Outline::wire_bytes(bytes_max).unwrap_or_default();
-        let bytes = self.ask(Request::Outline(content), most).await?;
-        let outline = Outline::from_bytes(&bytes, u64::MAX)
-            .filter(|outline| outline.verify(&content))
-            .ok_or(End::Wrong)?;
-        if outline.bytes() > bytes_max { Err(End::TooLong) } else { Ok(outline) }
-    }
+/// What a holder answered.
+pub(super) struct Answered {
+    pub(super) bytes: Vec<u8>,
+    /// How long they took once the first of them was here.
+    pub(super) took: Duration,
+}
 
+impl Holder<'_> {
     /// Asks for something of at most `most` bytes.
-    pub(super) async fn ask(&mut self, request: Request, most: u64) -> Result<Vec<u8>, End> {
+    pub(super) async fn ask(&mut self, request: Request, most: u64) -> Result<Answered, End> {
         let patience = self.fetcher.rates.patience(&self.node);
         let asked = timeout(patience, request.write(&mut self.stream)).await;
         asked.map_err(|_| End::Lost)?.map_err(|_| End::Lost)?;
         let bytes = answer(&mut self.stream, patience).await?;
         let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes as u64 <= most);
-        let mut into = vec![0; bytes.ok_or(End::TooLong)?];
+        let (mut into, began) = (vec![0; bytes.ok_or(End::TooLong)?], Instant::now());
         fill(&mut self.stream, &mut into, patience, |_| {}).await?;
-        Ok(into)
+        Ok(Answered { bytes: into, took: began.elapsed() })
+    }
+
+    /// Says that nothing more is asked for: a courtesy only, the stream ends in any case.
+    pub(super) async fn close(mut self) {
+        let _ = timeout(CLOSE_TIME, self.stream.close()).await;
     }
 
     /// Fetches chunks from this holder until there are none left to fetch; `received` says

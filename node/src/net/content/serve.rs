@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use atoll_protocol::crypto::Outline;
+use atoll_protocol::crypto::{Outline, content_id};
 use atoll_protocol::id::ContentId;
 use atoll_protocol::limits::{
-    CONTENT_STREAMS_MAX, CONTENT_STREAMS_PER_PEER_MAX, PEERS_BYTES_MAX, RANGE_CHUNKS_MAX,
-    UPLOADS_WAITING_MAX,
+    CONTENT_CHUNK_BYTES, CONTENT_STREAMS_MAX, CONTENT_STREAMS_PER_PEER_MAX, PEERS_BYTES_MAX,
+    RANGE_CHUNKS_MAX, UPLOADS_WAITING_MAX,
 };
 use futures::StreamExt as _;
 use futures::io::AsyncWriteExt as _;
@@ -141,6 +141,10 @@ impl Server {
                         self.genesis.lock().unwrap_or_else(PoisonError::into_inner).clone();
                     self.answer(&mut stream, (!genesis.is_empty()).then_some(&genesis)).await?;
                 }
+                Request::Whole(content) => {
+                    let whole = self.whole(content).await?;
+                    self.answer(&mut stream, whole.as_deref()).await?;
+                }
                 Request::Outline(content) => {
                     self.open(&mut open, content).await?;
                     let outline = open.as_ref().map(|open| open.outline.to_bytes());
@@ -223,6 +227,27 @@ impl Server {
             _ => self.broken(content),
         }
         Ok(())
+    }
+
+    /// A content that is no longer than a chunk, read and checked; none if it is not here, or longer.
+    async fn whole(&self, content: ContentId) -> io::Result<Option<Vec<u8>>> {
+        let contents = self.contents.clone();
+        let read = blocking(move || {
+            let stored = contents.open(&content);
+            let Some(stored) = stored.filter(|it| it.bytes() <= CONTENT_CHUNK_BYTES as u64) else {
+                return Ok(None);
+            };
+            let mut bytes = vec![0; usize::try_from(stored.bytes()).map_err(io::Error::other)?];
+            stored.read_at(0, &mut bytes)?;
+            if content_id(&bytes) == content { Ok(Some(bytes)) } else { Err(malformed("content")) }
+        });
+        match read.await {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                self.broken(content);
+                Ok(None)
+            }
+            read => read,
+        }
     }
 
     async fn answer(&self, stream: &mut Stream, bytes: Option<&[u8]>) -> io::Result<()> {

@@ -12,17 +12,12 @@ use super::cleaner::is_alive;
 /// It is a link of this process' own, so that a build that goes on beside the tests cannot
 /// exchange the program between two starts.
 pub(crate) fn binary(name: &str) -> PathBuf {
-    static ATOLL: OnceLock<PathBuf> = OnceLock::new();
-    static BOOTSTRAP: OnceLock<PathBuf> = OnceLock::new();
-    let (package, sources, built) = match name {
-        "atoll" => ("atoll-node", NODE_SOURCES, &ATOLL),
-        "atoll-bootstrap" => ("atoll-bootstrap", BOOTSTRAP_SOURCES, &BOOTSTRAP),
-        name => panic!("no program is called {name}"),
-    };
-    built.get_or_init(|| build(package, name, sources)).clone()
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    assert!(PROGRAMS.contains(&name), "no program is called {name}");
+    FOLDER.get_or_init(build).join(name)
 }
 
-fn build(package: &str, program: &str, sources: &[&str]) -> PathBuf {
+fn build() -> PathBuf {
     let tests = env::current_exe().unwrap();
     // Test programs are in `<target>/<profile>/deps`.
     let built = tests.ancestors().nth(2).unwrap();
@@ -31,24 +26,25 @@ fn build(package: &str, program: &str, sources: &[&str]) -> PathBuf {
         profile => profile,
     };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    if !is_fresh(&built.join(program), root, sources) {
-        run_cargo(package, program, profile, built.parent().unwrap(), root);
+    if !PROGRAMS.iter().all(|program| is_fresh(&built.join(program), root)) {
+        run_cargo(profile, built.parent().unwrap(), root);
     }
     let links = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs");
     remove_links_of_the_dead(&links);
     let folder = links.join(std::process::id().to_string());
     fs::create_dir_all(&folder).unwrap();
-    let (from, to) = (built.join(program), folder.join(program));
-    fs::hard_link(&from, &to).or_else(|_| fs::copy(&from, &to).map(drop)).unwrap();
-    to
+    for program in PROGRAMS {
+        let (from, to) = (built.join(program), folder.join(program));
+        fs::hard_link(&from, &to).or_else(|_| fs::copy(&from, &to).map(drop)).unwrap();
+    }
+    folder
 }
 
-/// `cargo test --workspace` has built it already, and to build it alone, with other features of
-/// what it depends on, would take minutes.
-fn is_fresh(program: &Path, root: &Path, sources: &[&str]) -> bool {
+/// `cargo test --workspace` has built it already.
+fn is_fresh(program: &Path, root: &Path) -> bool {
     let modified = |path: &Path| fs::metadata(path).and_then(|about| about.modified()).ok();
     let Some(built) = modified(program) else { return false };
-    let mut folders: Vec<PathBuf> = sources.iter().map(|name| root.join(name)).collect();
+    let mut folders: Vec<PathBuf> = SOURCES.iter().map(|name| root.join(name)).collect();
     while let Some(path) = folders.pop() {
         if path.is_dir() {
             folders.extend(fs::read_dir(&path).unwrap().flatten().map(|entry| entry.path()));
@@ -59,17 +55,26 @@ fn is_fresh(program: &Path, root: &Path, sources: &[&str]) -> bool {
     true
 }
 
-fn run_cargo(package: &str, program: &str, profile: &str, target: &Path, root: &Path) {
-    let status = Command::new("timeout")
+/// Builds with the features of the whole workspace, as the tests were: nothing is compiled twice.
+fn run_cargo(profile: &str, target: &Path, root: &Path) {
+    let mut command = Command::new("timeout");
+    command
         .args(["-k", "5", BUILD_SECONDS_MAX])
         .arg(env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into()))
-        .args(["build", "--quiet", "-p", package, "--bin", program, "--profile", profile])
+        .args(["build", "--quiet", "--profile", profile])
+        .args(PROGRAMS.iter().flat_map(|program| ["--bin", program]))
         .arg("--target-dir")
         .arg(target)
-        .current_dir(root)
-        .status()
-        .unwrap();
-    assert!(status.success(), "{program} could not be built: {status}");
+        .current_dir(root);
+    // Cargo told the tests about their package; some build scripts look at that.
+    for (name, _) in env::vars_os() {
+        let about = name.to_string_lossy();
+        if about.starts_with("CARGO_PKG_") || about.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
+    let status = command.status().unwrap();
+    assert!(status.success(), "the programs could not be built: {status}");
 }
 
 fn remove_links_of_the_dead(links: &Path) {
@@ -84,6 +89,8 @@ fn remove_links_of_the_dead(links: &Path) {
 
 /// From nothing, on two cores.
 const BUILD_SECONDS_MAX: &str = "1800";
-/// What the programs are made of.
-const NODE_SOURCES: &[&str] = &["node/src", "node/kernels/src", "protocol/src", "Cargo.lock"];
-const BOOTSTRAP_SOURCES: &[&str] = &["bootstrap/src", "protocol/src", "Cargo.lock"];
+/// The programs that labs run.
+const PROGRAMS: [&str; 2] = ["atoll", "atoll-bootstrap"];
+/// What they are made of.
+const SOURCES: [&str; 5] =
+    ["node/src", "node/kernels/src", "bootstrap/src", "protocol/src", "Cargo.lock"];
