@@ -1,7 +1,8 @@
 //! What a fetch costs: a content from one process to another over loopback, verified and written
 //! to a file, against plain TCP between two processes (and iperf3, where it is installed).
 //!
-//! `cargo bench -p atoll-node --bench transfer -- [MiB] [quic|tcp]`
+//! `cargo bench -p atoll-node --bench transfer -- [MiB] [quic|tcp] [RATE]`; with a rate, such as
+//! `100mbit`, over a cable of that rate between two network namespaces, which takes root.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -19,21 +20,28 @@ use atoll_protocol::id::{ContentId, RunId};
 use atoll_protocol::limits::CONTENT_CHUNK_BYTES;
 use tokio::sync::mpsc;
 
-#[expect(clippy::print_stdout, reason = "the figures are for whoever ran it")]
 fn main() {
     let arguments: Vec<String> =
         std::env::args().skip(1).filter(|it| !it.starts_with("--")).collect();
     let mebibytes = arguments.first().and_then(|it| it.parse().ok()).unwrap_or(256);
     let transport = arguments.get(1).cloned().unwrap_or_else(|| "quic".into());
     match std::env::var(ROLE).as_deref() {
-        Ok("serve") => return serve(mebibytes, &transport),
-        Ok("pour") => return pour(mebibytes),
-        _ => {}
+        Ok("serve") => serve(mebibytes, &transport),
+        Ok("pour") => pour(mebibytes),
+        Ok(_) => race(mebibytes, &transport),
+        Err(_) => match arguments.get(2) {
+            Some(rate) => Cable::new(rate).race(&arguments),
+            None => race(mebibytes, &transport),
+        },
     }
+}
+
+#[expect(clippy::print_stdout, reason = "the figures are for whoever ran it")]
+fn race(mebibytes: usize, transport: &str) {
     let mut lines = Vec::new();
     for round in 0..ROUNDS {
         // Side by side, so that both see the same machine.
-        let fetched = fetch(mebibytes, &transport);
+        let fetched = fetch(mebibytes, transport);
         let plain = plain(mebibytes);
         let iperf = iperf();
         let shown = iperf.map_or("-".into(), |rate| format!("{rate:.0} ({:.2})", fetched / rate));
@@ -54,7 +62,8 @@ fn main() {
 
 /// Starts this program again in another role; what it says on its first line.
 fn other(role: &str, mebibytes: usize, transport: &str) -> (Child, String) {
-    let mut child = Command::new(std::env::current_exe().expect("this program"))
+    let program = std::env::current_exe().expect("this program");
+    let mut child = over_there(program.to_str().expect("a plain path"))
         .args([mebibytes.to_string(), transport.to_owned()])
         .env(ROLE, role)
         .stdin(Stdio::piped())
@@ -65,6 +74,80 @@ fn other(role: &str, mebibytes: usize, transport: &str) -> (Child, String) {
     let stdout = child.stdout.take().expect("it is piped");
     BufReader::new(stdout).read_line(&mut line).expect("a line");
     (child, line.trim().to_owned())
+}
+
+/// A program at the other end of the cable, if there is one.
+fn over_there(program: &str) -> Command {
+    let Ok(far) = std::env::var(FAR) else { return Command::new(program) };
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", &far, program]);
+    command
+}
+
+/// The address of the other end.
+fn address() -> String {
+    std::env::var(ADDRESS).unwrap_or_else(|_| "127.0.0.1".into())
+}
+
+/// Two network namespaces and a cable between them, gone with it.
+struct Cable {
+    near: String,
+    far: String,
+}
+
+impl Cable {
+    fn new(rate: &str) -> Self {
+        let name = |side| format!("atoll-transfer-{}-{side}", std::process::id());
+        let cable = Self { near: name("near"), far: name("far") };
+        let Self { near, far } = &cable;
+        for line in [
+            format!("netns add {near}"),
+            format!("netns add {far}"),
+            format!("link add cable netns {near} type veth peer name cable netns {far}"),
+        ] {
+            run("ip", &line);
+        }
+        for (side, address) in [(near, NEAR_END), (far, FAR_END)] {
+            for line in [
+                format!("-n {side} link set lo up"),
+                format!("-n {side} address add {address}/30 dev cable"),
+                // As on a wire: no packet of many packets.
+                format!("-n {side} link set cable gso_max_segs 1 up"),
+            ] {
+                run("ip", &line);
+            }
+            let shape = format!("-n {side} qdisc add dev cable root tbf");
+            run("tc", &format!("{shape} rate {rate} burst 256kb latency 50ms"));
+        }
+        cable
+    }
+
+    /// Runs this program at the near end.
+    fn race(&self, arguments: &[String]) {
+        let program = std::env::current_exe().expect("this program");
+        let ended = Command::new("ip")
+            .args(["netns", "exec", &self.near])
+            .arg(program)
+            .args(arguments)
+            .env(ROLE, "race")
+            .env(FAR, &self.far)
+            .env(ADDRESS, FAR_END)
+            .status();
+        assert!(ended.expect("it was started").success(), "the race failed");
+    }
+}
+
+impl Drop for Cable {
+    fn drop(&mut self) {
+        for side in [&self.near, &self.far] {
+            let _ = Command::new("ip").args(["netns", "delete", side]).status();
+        }
+    }
+}
+
+fn run(program: &str, line: &str) {
+    let done = Command::new(program).args(line.split(' ')).status();
+    assert!(done.is_ok_and(|status| status.success()), "{program} {line}: it takes root");
 }
 
 /// Ends a second process that waits for the end of its input.
@@ -127,14 +210,14 @@ fn net(
     folder: &Path,
 ) -> (NetHandle, mpsc::Receiver<NetEvent>) {
     let listen = match transport {
-        "tcp" => "/ip4/127.0.0.1/tcp/0",
-        _ => "/ip4/127.0.0.1/udp/0/quic-v1",
+        "tcp" => format!("/ip4/{}/tcp/0", address()),
+        _ => format!("/ip4/{}/udp/0/quic-v1", address()),
     };
     let config = NetConfig {
         key: Key::from_secret([secret; 32]),
         run: RunId([1; 32]),
         genesis: Vec::new().into(),
-        listen: vec![listen.into()],
+        listen: if peers.is_empty() { vec![listen] } else { Vec::new() },
         external: Vec::new(),
         bootstrap: Vec::new(),
         peers,
@@ -165,7 +248,7 @@ fn plain(mebibytes: usize) -> f64 {
 
 #[expect(clippy::print_stdout, reason = "the first line is the address")]
 fn pour(mebibytes: usize) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let listener = TcpListener::bind((address(), 0)).expect("a port");
     println!("{}", listener.local_addr().expect("an address"));
     let (mut stream, _) = listener.accept().expect("a connection");
     let buffer = vec![7; 128 * 1024];
@@ -178,15 +261,12 @@ fn pour(mebibytes: usize) {
 /// MB/s that iperf3 gets over loopback, if it is installed.
 fn iperf() -> Option<f64> {
     let port = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port().to_string();
-    let mut server = Command::new("iperf3")
-        .args(["-s", "-1", "-p", &port])
-        .stdout(Stdio::null())
-        .spawn()
-        .ok()?;
+    let mut server =
+        over_there("iperf3").args(["-s", "-1", "-p", &port]).stdout(Stdio::null()).spawn().ok()?;
     let rate = (0..50).find_map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(20));
         let output = Command::new("iperf3")
-            .args(["-c", "127.0.0.1", "-p", &port, "-t", "2", "-J"])
+            .args(["-c", &address(), "-p", &port, "-t", "4", "-O", "1", "-J"])
             .output()
             .ok()?;
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
@@ -266,4 +346,9 @@ impl Incoming for Coming {
 
 /// The variable that tells a second process what to do.
 const ROLE: &str = "TRANSFER_ROLE";
+/// The namespace at the other end of the cable, and the address there.
+const FAR: &str = "TRANSFER_FAR";
+const ADDRESS: &str = "TRANSFER_ADDRESS";
+const NEAR_END: &str = "10.77.0.1";
+const FAR_END: &str = "10.77.0.2";
 const ROUNDS: usize = 5;

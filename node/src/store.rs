@@ -154,9 +154,8 @@ impl Store {
         self.log().records.all()
     }
 
-    /// Makes records durable, all or none of them, with the payloads of contributions of `own`, which
-    /// are noted as signed first, see [`Store::signed_floor`]. Those of others are durable with their
-    /// authors: what a loss of power takes here is fetched again.
+    /// Makes records durable, all or none of them, with the payloads of their contributions.
+    /// Those of `own` are noted as signed first, see [`Store::signed_floor`].
     pub fn persist(&self, own: NodeId, records: &[Record]) -> Result<(), StoreError> {
         if records.is_empty() {
             return Ok(());
@@ -165,11 +164,10 @@ impl Store {
             Record::Contribution(signed) => Some(signed.body),
             _ => None,
         });
-        let (ours, others): (Vec<_>, Vec<_>) = headers.partition(|header| header.author == own);
-        self.inner.contents.flush(&ours.iter().map(|header| header.payload).collect())?;
-        if let Some(header) = others.iter().find(|header| !self.has(&header.payload)) {
-            return Err(StoreError::NoPayload { payload: header.payload });
-        }
+        let (payloads, headers): (BTreeSet<ContentId>, Vec<_>) =
+            headers.map(|header| (header.payload, header)).unzip();
+        self.inner.contents.flush(&payloads)?;
+        let ours: Vec<_> = headers.into_iter().filter(|header| header.author == own).collect();
         let mut log = self.log();
         let norms = self.inner.measured.unwritten();
         let before = log.records.count()?;
@@ -218,8 +216,7 @@ impl Store {
         contents.put(bytes, budget, incidents)
     }
 
-    /// Stores a content that somebody else has sent and that is verified. It may be gone after a loss
-    /// of power.
+    /// Stores a content that somebody else has sent and that is verified; `persist` makes it durable.
     pub fn take(&self, id: ContentId, bytes: &[u8]) -> Result<(), StoreError> {
         let Inner { contents, budget, incidents, .. } = &*self.inner;
         contents.take(id, bytes, budget, incidents)

@@ -2,7 +2,8 @@
 //!
 //! Four nodes of a million parameters, each on a cable of 20 Mbit/s, in network namespaces: the
 //! share of the time that goes into steps, tokens beside those of islands without a network, bytes
-//! on the wire against bytes of contents, and what a fifth node takes to join.
+//! on the wire against bytes of contents, and what a fifth node takes to join. `-- join` and `-- core`
+//! take only the last of these, and only a node that has a core for itself.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark fails like a test")]
@@ -10,16 +11,24 @@
 #[path = "../tests/support/lab.rs"]
 mod lab;
 
-use std::thread::sleep;
+use std::num::NonZero;
+use std::thread::{available_parallelism, sleep};
 use std::time::{Duration, Instant};
 
 use atoll_protocol::genesis::Genesis;
 use lab::{Bootstrap, Host, Lab, Node, Status, Swarm};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 fn main() {
     let Some(lab) = Lab::new("links") else { return };
-    // `-- join` measures only how long a newcomer takes.
-    let all = !std::env::args().any(|word| word == "join");
+    let only = |what: &str| std::env::args().any(|word| word == what);
+    println!("\n| what | found | goal |\n|---|---|---|");
+    if !only("join") {
+        on_a_core_of_its_own(&lab);
+    }
+    if only("core") {
+        return;
+    }
     let meeting = Bootstrap::start(&lab.host("meeting"));
     let hosts = ["a", "b", "c", "d"].map(|name| thin(&lab, name));
     let (nodes, ticket) = Node::together(&hosts, &OPTIONS, GENESIS, meeting.addresses());
@@ -28,8 +37,7 @@ fn main() {
         status.is_caught_up() && status.alive() == 3
     });
     swarm.wait_for_rounds(2, LONG);
-    println!("\n| what | found | goal |\n|---|---|---|");
-    if all {
+    if !only("join") {
         measure(&swarm, &hosts).print();
         beside_those_apart(&lab, &swarm);
     }
@@ -56,6 +64,53 @@ impl Measured {
     }
 }
 
+/// Steps of a node that has a core for itself, as on a machine of its own, and of one without a
+/// network, in turns. Three others, its peers or none of its peers, share the other core.
+fn on_a_core_of_its_own(lab: &Lab) {
+    let cores = available_parallelism().map_or(1, NonZero::get);
+    if cores < 2 {
+        println!("| steps of a node that has a core for itself | needs two cores | |");
+        return;
+    }
+    let host = |name| thin(lab, name);
+    let meeting = Bootstrap::start(&lab.host("crossing"));
+    let near = ["near-a", "near-b", "near-c", "near-d"].map(host);
+    let mut together = near.each_ref().map(|host| Node::new(host, &OPTIONS));
+    let ticket = together[0].make_run(GENESIS, meeting.addresses());
+    let mut apart =
+        ["far-a", "far-b", "far-c", "far-d"].map(|name| Node::new(&lab.host(name), &OPTIONS));
+    for index in 0..together.len() {
+        apart[index].make_run(GENESIS, &[]);
+        on_core(index.min(1), || match index {
+            0 => together[index].start(),
+            _ => together[index].join(&ticket),
+        });
+        on_core(index.min(1), || apart[index].start());
+    }
+    let (together, apart) = (Swarm(together.iter().collect()), Swarm(apart.iter().collect()));
+    apart.wait_until("a version of its own", LONG, |status| status.version_min() > 0);
+    apart.quiesce();
+    together.wait_until("caught up with three peers", LONG, |status| {
+        status.is_caught_up() && status.alive() == 3
+    });
+    in_turns("a core for itself", &apart, &together, |swarm| swarm.0[0].status().unwrap().steps());
+    for node in together.0.iter().chain(&apart.0) {
+        node.quiesce();
+    }
+}
+
+/// Starts something on one core.
+fn on_core<T>(core: usize, start: impl FnOnce() -> T) -> T {
+    let before = sched_getaffinity(None).unwrap();
+    let mut one = CpuSet::new();
+    let nth = (0..CpuSet::MAX_CPU).filter(|core| before.is_set(*core)).nth(core);
+    one.set(nth.unwrap());
+    sched_setaffinity(None, &one).unwrap();
+    let started = start();
+    sched_setaffinity(None, &before).unwrap();
+    started
+}
+
 /// Steps of the swarm beside those of four islands that have no network, in turns: what else goes
 /// on on the machine changes within minutes.
 fn beside_those_apart(lab: &Lab, swarm: &Swarm<'_>) {
@@ -68,29 +123,37 @@ fn beside_those_apart(lab: &Lab, swarm: &Swarm<'_>) {
     let apart = Swarm(nodes.iter().collect());
     apart.wait_until("a version of its own", LONG, |status| status.version_min() > 0);
     apart.quiesce();
-    swarm.quiesce();
+    in_turns("all on these cores", &apart, swarm, |swarm| total(swarm, Status::steps));
+    swarm.resume();
+}
+
+/// Holds what `steps` counts in one swarm against what it counts in the other, while that one rests.
+fn in_turns(
+    place: &str,
+    apart: &Swarm<'_>,
+    together: &Swarm<'_>,
+    steps: impl Fn(&Swarm<'_>) -> u64,
+) {
+    together.quiesce();
+    let turn = |swarm: &Swarm<'_>| {
+        swarm.resume();
+        // Until rounds are on their way again.
+        sleep(TURN / 4);
+        let before = steps(swarm);
+        sleep(TURN);
+        let taken = steps(swarm) - before;
+        swarm.quiesce();
+        taken
+    };
     let mut ratios: Vec<f64> = (0..TURNS)
         .map(|_| {
-            let (without, with) = (steps_in_turn(&apart), steps_in_turn(swarm));
-            println!("| steps with the network / without | {with} / {without} | |");
+            let (without, with) = (turn(apart), turn(together));
+            println!("| steps with the network / without, {place} | {with} / {without} | |");
             with as f64 / without as f64
         })
         .collect();
     ratios.sort_by(f64::total_cmp);
-    println!("| median of {TURNS} turns | {:.3} | 0.97 |", ratios[TURNS / 2]);
-    swarm.resume();
-}
-
-/// Steps that these islands take while all others rest.
-fn steps_in_turn(swarm: &Swarm<'_>) -> u64 {
-    swarm.resume();
-    // Until rounds are on their way again.
-    sleep(TURN / 4);
-    let before = total(swarm, Status::steps);
-    sleep(TURN);
-    let steps = total(swarm, Status::steps) - before;
-    swarm.quiesce();
-    steps
+    println!("| {place}, median of {TURNS} turns | {:.3} | 0.97 |", ratios[TURNS / 2]);
 }
 
 fn measure(swarm: &Swarm<'_>, hosts: &[Host]) -> Measured {
@@ -148,7 +211,7 @@ const OPTIONS: [&str; 4] = ["--mdns", "false", "--effort", "1"];
 const TIME: Duration = Duration::from_secs(60);
 /// Each lasts so long, and so many are held against each other.
 const TURN: Duration = Duration::from_secs(20);
-const TURNS: usize = 7;
+const TURNS: usize = 5;
 const LONG: Duration = Duration::from_secs(180);
 const GENESIS: &str = "name = \"links\"\nroster = \"open\"\nmodel = \"nano\"\n\
                        [data]\ncorpus = \"generated\"\n";

@@ -89,7 +89,7 @@ impl Contents {
     }
 
     /// Stores what somebody else has sent, verified, if there is room for it. Nothing waits for the
-    /// disk: what a loss of power takes is fetched again.
+    /// disk before a record names it.
     pub(super) fn take(
         &self,
         id: ContentId,

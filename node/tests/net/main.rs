@@ -254,7 +254,11 @@ async fn a_small_content_comes_in_one_go_and_is_verified() {
     let (outcome, came) = one.fetch_with(id, other.node, &[], 100_000).await;
     assert_eq!((outcome, came), (FetchOutcome::Stored, 100_000));
     assert_eq!(*one.memory.content(&id).unwrap(), content);
-    assert_eq!(other.memory.reads.load(Ordering::SeqCst), 1, "it was read once, and nothing was outlined");
+    assert_eq!(
+        other.memory.reads.load(Ordering::SeqCst),
+        1,
+        "it was read once, and nothing was outlined"
+    );
 
     let longer = other.memory.put(bytes(300_000));
     let (outcome, came) = one.fetch_with(longer, other.node, &[], 200_000).await;

@@ -22,35 +22,41 @@ use crate::time::Span;
 impl Engine {
     /// Asks for histories where peers hold other stable rounds than we do.
     pub(super) fn look_for_divergence(&mut self) {
-        for index in 0..self.courses.len() {
-            let fragment = self.courses[index].fragment;
-            let ahead = self.ahead_of(fragment);
-            if self.is_hopeless(index) {
-                self.give_up_install(fragment);
-            }
-            if ahead.is_empty() {
-                self.courses[index].histories.clear();
-                self.courses[index].asked.clear();
-                continue;
-            }
-            let course = &self.courses[index];
-            if course.installing.is_some() || !self.is_due_to_ask(course) {
-                continue;
-            }
-            let contradicting = self.contradicting(fragment, &ahead).next();
-            if let Some(peer) = contradicting {
-                self.report(Report::Diverged { fragment, peer });
-            }
-            let reachable: Vec<NodeId> = self.peers.reachable().take(ASKED_MAX).copied().collect();
-            let heartbeat = self.heartbeat_span();
-            let course = &mut self.courses[index];
-            course.ask_at = self.now.after(heartbeat);
-            let times = |node: &NodeId| course.asked.get(node).copied().unwrap_or(0);
-            course.asked = reachable.iter().map(|node| (*node, times(node) + 1)).collect();
-            for to in reachable {
-                let bytes = Message::AskHistory(fragment).encode();
-                self.outbox.push(Output::Send { to, bytes });
-            }
+        // Not always the same first: there is not room for all at once.
+        let first = usize::try_from(self.sequence).unwrap_or(0);
+        for offset in 0..self.courses.len() {
+            self.look_at(first.wrapping_add(offset) % self.courses.len());
+        }
+    }
+
+    fn look_at(&mut self, index: usize) {
+        let fragment = self.courses[index].fragment;
+        let ahead = self.ahead_of(fragment);
+        if self.is_hopeless(index) {
+            self.give_up_install(fragment);
+        }
+        if ahead.is_empty() {
+            self.courses[index].histories.clear();
+            self.courses[index].asked.clear();
+            return;
+        }
+        let course = &self.courses[index];
+        if !self.may_install(course) || !self.is_due_to_ask(course) {
+            return;
+        }
+        let contradicting = self.contradicting(fragment, &ahead).next();
+        if let Some(peer) = contradicting {
+            self.report(Report::Diverged { fragment, peer });
+        }
+        let reachable: Vec<NodeId> = self.peers.reachable().take(ASKED_MAX).copied().collect();
+        let heartbeat = self.heartbeat_span();
+        let course = &mut self.courses[index];
+        course.ask_at = self.now.after(heartbeat);
+        let times = |node: &NodeId| course.asked.get(node).copied().unwrap_or(0);
+        course.asked = reachable.iter().map(|node| (*node, times(node) + 1)).collect();
+        for to in reachable {
+            let bytes = Message::AskHistory(fragment).encode();
+            self.outbox.push(Output::Send { to, bytes });
         }
     }
 
@@ -75,10 +81,18 @@ impl Engine {
     pub(super) fn should_ask_for_histories(&self) -> bool {
         self.standing == Standing::Joining
             && self.courses.iter().any(|course| {
-                course.installing.is_none()
+                self.may_install(course)
                     && self.is_due_to_ask(course)
                     && !self.ahead_of(course.fragment).is_empty()
             })
+    }
+
+    /// Whether a snapshot of the fragment may be fetched now. A few at once fill the link; the others
+    /// are newer when their turn comes, and the less is to be fetched of what they lack.
+    fn may_install(&self, course: &Course) -> bool {
+        let under_way = self.courses.iter().filter(|course| course.installing.is_some()).count();
+        course.installing.is_none()
+            && under_way < self.courses.len().div_ceil(INSTALLS_SHARE).max(INSTALLS_MIN)
     }
 
     /// Once in a heartbeat; sooner if there are more to ask than the last time.
@@ -145,7 +159,7 @@ impl Engine {
 
     fn choose_history(&mut self, fragment: FragmentId) {
         let course = &self.courses[fragment.index()];
-        if course.installing.is_some() || course.job == Some(Job::Install) {
+        if !self.may_install(course) || course.job == Some(Job::Install) {
             return;
         }
         let mut peers: Vec<(NodeId, &Chain)> =
@@ -253,8 +267,28 @@ impl Engine {
         self.report(Report::Installed { fragment, version, reissued, orphaned });
         self.prune(fragment);
         self.adopt(fragment, Vec::new());
+        self.install_next();
         self.try_catch_up();
         self.hurry_heartbeat();
+    }
+
+    /// There is room for another snapshot: if the histories of a fragment that waited are of just now
+    /// they still stand, otherwise peers are asked for what they have by now.
+    fn install_next(&mut self) {
+        let asked_lately = self.now.after(Span(self.heartbeat_span().0 / 2));
+        for index in 0..self.courses.len() {
+            let course = &mut self.courses[index];
+            if course.histories.is_empty() || course.installing.is_some() {
+                continue;
+            }
+            if course.ask_at > asked_lately {
+                let fragment = course.fragment;
+                self.choose_history(fragment);
+            } else {
+                course.ask_at = self.now;
+                self.look_at(index);
+            }
+        }
     }
 
     /// Puts own contributions to rounds that are open again back into the ledger.
@@ -301,6 +335,9 @@ fn snapshot_bytes(elements: usize) -> u64 {
     4 * (8 + 2 * elements as u64)
 }
 
+/// Snapshots that are fetched at once: this part of all fragments, and no fewer than so many.
+const INSTALLS_SHARE: usize = 4;
+const INSTALLS_MIN: usize = 2;
 /// Peers that are asked for their history at once.
 const ASKED_MAX: usize = 32;
 /// Whoever was asked for its history more often than this and sent none will not send one.

@@ -23,9 +23,6 @@ pub(super) struct Disk {
     /// has it: it is durable before they are.
     signed: BTreeMap<FragmentId, Version>,
     payloads: BTreeMap<ContentId, Stored>,
-    /// Payloads of others that records name and that the system has not written yet, oldest first.
-    /// A crash takes some of them.
-    cached: VecDeque<ContentId>,
     bases: BTreeMap<FragmentId, VecDeque<(ContentId, Rc<OuterState>)>>,
     checkpoint: Option<Rc<Checkpoint>>,
     /// A checkpoint on its way to the disk.
@@ -75,10 +72,10 @@ impl Disk {
         named.filter(|payload| !self.payloads.contains_key(payload)).collect()
     }
 
-    /// The oldest write is durable, and so are the payloads of its contributions by `own`.
-    pub(super) fn written(&mut self, own: NodeId) {
+    /// The oldest write is durable, and so are the payloads of its contributions.
+    pub(super) fn written(&mut self) {
         for record in self.writing.pop_front().unwrap_or_default() {
-            self.keep(own, record);
+            self.keep(record);
         }
     }
 
@@ -88,11 +85,10 @@ impl Disk {
     }
 
     /// Finishes every write, as a node does that stops in good order.
-    pub(super) fn flush(&mut self, own: NodeId) {
+    pub(super) fn flush(&mut self) {
         while self.is_writing() {
-            self.written(own);
+            self.written();
         }
-        self.write_back(0);
         self.checkpoint_written();
     }
 
@@ -110,16 +106,11 @@ impl Disk {
         {
             let kept = usize::try_from(rng.below(records.len() as u64)).expect("below a usize");
             self.lost = records.split_off(kept);
-            records.into_iter().for_each(|record| self.keep(own, record));
+            records.into_iter().for_each(|record| self.keep(record));
             cut = true;
         }
         self.lost.extend(self.writing.drain(..).flatten());
         self.next_checkpoint = None;
-        for (index, id) in std::mem::take(&mut self.cached).into_iter().enumerate() {
-            if let Some(stored) = self.payloads.get_mut(&id) {
-                stored.durable |= index.is_multiple_of(2);
-            }
-        }
         self.payloads.retain(|_, stored| stored.durable);
         cut
     }
@@ -217,29 +208,13 @@ impl Disk {
         }
     }
 
-    fn keep(&mut self, own: NodeId, record: Record) {
+    fn keep(&mut self, record: Record) {
         if let Record::Contribution(signed) = &record
             && let Some(stored) = self.payloads.get_mut(&signed.body.payload)
         {
-            if signed.body.author == own {
-                stored.durable = true;
-            } else if !stored.durable {
-                self.cached.push_back(signed.body.payload);
-                self.write_back(CACHED_MAX);
-            }
+            stored.durable = true;
         }
         self.records.push(record);
-    }
-
-    /// The system writes what waited longest, until no more than `most` payloads wait.
-    fn write_back(&mut self, most: usize) {
-        while self.cached.len() > most
-            && let Some(id) = self.cached.pop_front()
-        {
-            if let Some(stored) = self.payloads.get_mut(&id) {
-                stored.durable = true;
-            }
-        }
     }
 }
 
@@ -267,8 +242,6 @@ fn sign(signed: &mut BTreeMap<FragmentId, Version>, own: NodeId, record: &Record
 
 /// Base states kept for each fragment: the one that records speak of and the one before or after.
 const BASES_KEPT: usize = 2;
-/// Payloads of others that the system has in memory only.
-const CACHED_MAX: usize = 24;
 
 #[cfg(test)]
 mod tests {
@@ -299,7 +272,7 @@ mod tests {
         disk.store(content_id(b"a"), Rc::from(*b"a"));
         disk.store(content_id(b"b"), Rc::from(*b"b"));
         disk.write(vec![contribution(&key, 1, b"a")]);
-        disk.written(key.node());
+        disk.written();
         disk.write(vec![contribution(&key, 2, b"b")]);
         assert!(!disk.crash(key.node(), None));
         assert_eq!(disk.records().len(), 1);
@@ -308,23 +281,6 @@ mod tests {
         assert!(disk.content(&content_id(b"a")).is_some());
         assert!(disk.content(&content_id(b"b")).is_none());
         assert!(!disk.is_writing());
-    }
-
-    #[test]
-    fn a_crash_takes_payloads_of_others_that_were_not_written_yet() {
-        let (own, other) = (Key::from_secret([1; 32]), Key::from_secret([2; 32]));
-        let mut disk = Disk::default();
-        let bytes: Vec<[u8; 1]> = (0..40).map(|n| [n]).collect();
-        for (round, bytes) in (1..).zip(&bytes) {
-            disk.store(content_id(bytes), Rc::from(*bytes));
-            disk.write(vec![contribution(&other, round, bytes)]);
-            disk.written(own.node());
-        }
-        disk.crash(own.node(), None);
-        assert_eq!(disk.records().len(), bytes.len(), "the records are there");
-        assert_eq!(disk.missing().len(), CACHED_MAX / 2);
-        let old = &bytes[..bytes.len() - CACHED_MAX];
-        assert!(old.iter().all(|bytes| disk.content(&content_id(bytes)).is_some()));
     }
 
     #[test]
@@ -351,7 +307,7 @@ mod tests {
             contribution(&peer, 3, b"c"),
             contribution(&peer, 5, b"d"),
         ]);
-        disk.written(NodeId([0; 32]));
+        disk.written();
         disk.prune(own.node(), FragmentId(0), 4, 2, &[]);
         let rounds: Vec<Version> = disk
             .records()

@@ -103,7 +103,7 @@ impl Simulation<'_> {
     /// A write reached the disk: what waited for it goes on.
     pub(super) fn durable(&mut self, node: NodeIndex) {
         let state = &mut self.world.nodes[node];
-        state.disk.written(state.id);
+        state.disk.written();
         if let Some(running) = &mut state.running {
             running.barrier = false;
         }

@@ -237,7 +237,7 @@ impl Simulation<'_> {
                 self.observer.fail(self.world.now, "island", format!("island {node}: {error}"));
             }
         }
-        state.disk.flush(state.id);
+        state.disk.flush();
         // What nobody refers to is gone after any stop.
         state.disk.crash(state.id, None);
         self.end_life(node);
