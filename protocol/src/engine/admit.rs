@@ -133,6 +133,7 @@ impl Engine {
                     self.report(Report::Withheld { payload: content, author });
                 }
             }
+            Ended::Retry if outcome == FetchOutcome::NotFound => self.snapshot_missed(content),
             Ended::Retry | Ended::Unknown => {}
         }
     }

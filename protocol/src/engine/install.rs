@@ -22,11 +22,7 @@ use crate::time::Span;
 impl Engine {
     /// Asks for histories where peers hold other stable rounds than we do.
     pub(super) fn look_for_divergence(&mut self) {
-        // Not always the same first: there is not room for all at once.
-        let first = usize::try_from(self.sequence).unwrap_or(0);
-        for offset in 0..self.courses.len() {
-            self.look_at(first.wrapping_add(offset) % self.courses.len());
-        }
+        (0..self.courses.len()).for_each(|index| self.look_at(index));
     }
 
     fn look_at(&mut self, index: usize) {
@@ -41,7 +37,7 @@ impl Engine {
             return;
         }
         let course = &self.courses[index];
-        if !self.may_install(course) || !self.is_due_to_ask(course) {
+        if course.installing.is_some() || !self.is_due_to_ask(course) {
             return;
         }
         let contradicting = self.contradicting(fragment, &ahead).next();
@@ -81,18 +77,10 @@ impl Engine {
     pub(super) fn should_ask_for_histories(&self) -> bool {
         self.standing == Standing::Joining
             && self.courses.iter().any(|course| {
-                self.may_install(course)
+                course.installing.is_none()
                     && self.is_due_to_ask(course)
                     && !self.ahead_of(course.fragment).is_empty()
             })
-    }
-
-    /// Whether a snapshot of the fragment may be fetched now. A few at once fill the link; the others
-    /// are newer when their turn comes, and the less is to be fetched of what they lack.
-    fn may_install(&self, course: &Course) -> bool {
-        let under_way = self.courses.iter().filter(|course| course.installing.is_some()).count();
-        course.installing.is_none()
-            && under_way < self.courses.len().div_ceil(INSTALLS_SHARE).max(INSTALLS_MIN)
     }
 
     /// Once in a heartbeat; sooner if there are more to ask than the last time.
@@ -159,7 +147,7 @@ impl Engine {
 
     fn choose_history(&mut self, fragment: FragmentId) {
         let course = &self.courses[fragment.index()];
-        if !self.may_install(course) || course.job == Some(Job::Install) {
+        if course.installing.is_some() || course.job == Some(Job::Install) {
             return;
         }
         let mut peers: Vec<(NodeId, &Chain)> =
@@ -207,6 +195,24 @@ impl Engine {
             {
                 installing.stored = true;
                 course.awake = true;
+            }
+        }
+    }
+
+    /// Somebody does not have a snapshot. If nobody has it any more, its donors have gone on, and
+    /// there is a newer one.
+    pub(super) fn snapshot_missed(&mut self, content: ContentId) {
+        if !self.fetcher.all_were_asked(&content) {
+            return;
+        }
+        for index in 0..self.courses.len() {
+            let course = &mut self.courses[index];
+            let is_it = |it: &Installing| !it.stored && it.chain.base_digest() == content;
+            if course.installing.as_ref().is_some_and(is_it) {
+                course.ask_at = self.now;
+                let fragment = course.fragment;
+                self.give_up_install(fragment);
+                self.look_at(index);
             }
         }
     }
@@ -267,28 +273,8 @@ impl Engine {
         self.report(Report::Installed { fragment, version, reissued, orphaned });
         self.prune(fragment);
         self.adopt(fragment, Vec::new());
-        self.install_next();
         self.try_catch_up();
         self.hurry_heartbeat();
-    }
-
-    /// There is room for another snapshot: if the histories of a fragment that waited are of just now
-    /// they still stand, otherwise peers are asked for what they have by now.
-    fn install_next(&mut self) {
-        let asked_lately = self.now.after(Span(self.heartbeat_span().0 / 2));
-        for index in 0..self.courses.len() {
-            let course = &mut self.courses[index];
-            if course.histories.is_empty() || course.installing.is_some() {
-                continue;
-            }
-            if course.ask_at > asked_lately {
-                let fragment = course.fragment;
-                self.choose_history(fragment);
-            } else {
-                course.ask_at = self.now;
-                self.look_at(index);
-            }
-        }
     }
 
     /// Puts own contributions to rounds that are open again back into the ledger.
@@ -335,9 +321,6 @@ fn snapshot_bytes(elements: usize) -> u64 {
     4 * (8 + 2 * elements as u64)
 }
 
-/// Snapshots that are fetched at once: this part of all fragments, and no fewer than so many.
-const INSTALLS_SHARE: usize = 4;
-const INSTALLS_MIN: usize = 2;
 /// Peers that are asked for their history at once.
 const ASKED_MAX: usize = 32;
 /// Whoever was asked for its history more often than this and sent none will not send one.
