@@ -50,7 +50,7 @@ impl Engine {
         let decides = self.standing != Standing::Joining && self.knows_everyone();
         let agreement =
             if decides { self.agreement(fragment, number) } else { Agreement::Disputed };
-        let follows = !decides && !self.somebody_joins() && self.followed(fragment, number);
+        let follows = !decides && self.followed(fragment, number);
         if agreement == Agreement::Disputed && !follows && !old {
             return;
         }
@@ -138,12 +138,6 @@ impl Engine {
     /// reach; until then it follows.
     fn knows_everyone(&self) -> bool {
         self.founder || self.now.since(self.started) >= Span(self.config.genesis.rounds.forget_ms)
-    }
-
-    /// Whether an island is on its way to take part: it fetches what is stable here, and then what
-    /// came after that, which is gone once it is stable, too.
-    fn somebody_joins(&self) -> bool {
-        self.speakers().any(|(_, peer)| peer.trains && peer.standing == Standing::Joining)
     }
 
     /// Whether enough peers, or our sponsor, call `round` stable, with the history we have.
