@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::own;
-use super::scale::{LATENCY_MS, Scale};
+use super::scale::{LATENCY_MS, MBIT, Scale};
 use super::section::{self, Section};
 use super::variant::Variant;
 
@@ -39,6 +39,10 @@ pub struct Options {
     #[arg(long, value_name = "MS", default_value_t = LATENCY_MS)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub latency: u64,
+    /// What a link between two islands of a swarm carries, in megabits in a second.
+    #[arg(long, value_name = "RATE", default_value_t = MBIT)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub mbit: u64,
     /// Where finished runs are kept: what is there is not run again.
     #[arg(long, default_value = "compare")]
     pub dir: PathBuf,
@@ -59,6 +63,7 @@ impl Options {
             islands: self.islands,
             steps: self.steps,
             latency_ms: self.latency,
+            mbit: self.mbit,
             ..base
         }
     }

@@ -17,6 +17,8 @@ pub struct Scale {
     pub steps: u32,
     /// The longest that a message takes, in milliseconds; a step takes 100.
     pub latency_ms: u64,
+    /// What a link between two islands carries, in megabits in a second.
+    pub mbit: u64,
     /// How many seeds.
     #[serde(skip)]
     pub seeds: u64,
@@ -35,12 +37,26 @@ pub enum Size {
 impl Scale {
     /// What the recorded tables show.
     pub(super) fn full() -> Self {
-        Self { size: Size::Nano, islands: 4, steps: 768, latency_ms: LATENCY_MS, seeds: 3 }
+        Self {
+            size: Size::Nano,
+            islands: 4,
+            steps: 768,
+            latency_ms: LATENCY_MS,
+            mbit: MBIT,
+            seeds: 3,
+        }
     }
 
     /// What one can wait for.
     pub(super) fn quick() -> Self {
-        Self { size: Size::Pico, islands: 4, steps: 768, latency_ms: LATENCY_MS, seeds: 1 }
+        Self {
+            size: Size::Pico,
+            islands: 4,
+            steps: 768,
+            latency_ms: LATENCY_MS,
+            mbit: MBIT,
+            seeds: 1,
+        }
     }
 
     /// The run that every variant starts from. Its schedule ends where the tokens do.
@@ -71,8 +87,8 @@ impl Scale {
         let tokens = self.tokens(&genesis);
         format!(
             "{parameters} parameters, {} islands, {} steps each, {tokens} tokens in all, \
-             {} seeds; a step takes {STEP_MS} ms, a message up to {} ms",
-            self.islands, self.steps, self.seeds, self.latency_ms
+             {} seeds; a step takes {STEP_MS} ms, a message up to {} ms, links of {} Mbit/s",
+            self.islands, self.steps, self.seeds, self.latency_ms, self.mbit
         )
     }
 }
@@ -95,3 +111,5 @@ fn pico() -> Model {
 
 /// The longest that a message takes where nothing else is asked for: machines of one city.
 pub(super) const LATENCY_MS: u64 = 10;
+/// What each of their links carries.
+pub(super) const MBIT: u64 = 80;

@@ -52,7 +52,7 @@ impl Weather {
             lesson: Some(lesson),
             genesis,
             islands: plans,
-            links: self.links(scale.latency_ms),
+            links: self.links(scale),
             faults,
             heal_at: Time(end * 9 / 10),
             end_at: Time(end),
@@ -80,14 +80,15 @@ impl Weather {
         }
     }
 
-    fn links(self, latency_ms: u64) -> LinkPlan {
+    fn links(self, scale: &Scale) -> LinkPlan {
+        let latency_ms = scale.latency_ms;
         let calm = LinkPlan {
             latency_ms_min: latency_ms.div_ceil(12),
             latency_ms_max: latency_ms,
             jitter_ms: latency_ms.div_ceil(12),
             loss_one_in: 0,
             duplication_one_in: 0,
-            bytes_per_ms: 10_000,
+            bytes_per_ms: scale.mbit * BYTES_PER_MS,
         };
         if self == Self::Storm { LinkPlan { jitter_ms: 40, ..calm } } else { calm }
     }
@@ -144,6 +145,8 @@ pub(super) fn quicken(genesis: &mut Genesis) {
 /// Of `nano`, four contributions to a fragment are folded in a twenty-fifth of a step: both were
 /// measured on one thread (docs/benchmarks.md).
 const FOLD_MS_MAX: u64 = 8;
+/// What one megabit in a second is.
+const BYTES_PER_MS: u64 = 125;
 /// A step of the fastest islands.
 pub(super) const STEP_MS: u32 = 100;
 /// The longest grace window where nothing else is asked for.
