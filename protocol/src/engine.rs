@@ -40,8 +40,7 @@ use crate::genesis::Genesis;
 use crate::id::{ContentId, FragmentId, NodeId, RoundId, RunId, Trail, Version};
 use crate::ledger::Ledger;
 use crate::limits::{
-    FETCHES_MAX, OUTBOX_MAX, PEERS_MAX, REFUSED_MAX, ROUND_AUTHORS_MAX, ROUNDS_AHEAD_MAX,
-    SNAPSHOTS_SERVED, WANTS_MAX,
+    FETCHES_MAX, OUTBOX_MAX, PEERS_MAX, REFUSED_MAX, ROUND_AUTHORS_MAX, ROUNDS_AHEAD_MAX, WANTS_MAX,
 };
 use crate::peers::Peers;
 use crate::planted::{Bug, Planted};
@@ -295,13 +294,10 @@ impl Engine {
         let is_donor = self.standing == Standing::CaughtUp || self.planted(Bug::DonorNotCaughtUp);
         is_donor
             && self.courses.iter().any(|course| {
-                // Some before it are served too: a joiner may be fetching one of them.
-                let base = course.chain.base();
-                let mut before = base.saturating_sub(SNAPSHOTS_SERVED - 1)..base;
-                let is_it = |version| {
-                    course.chain.entry(version).is_some_and(|entry| entry.digest == *content)
-                };
-                course.chain.base_digest() == *content || before.any(is_it)
+                // The one before is served too: a joiner may have been told of it just now.
+                let before = course.chain.entry(course.chain.base().saturating_sub(1));
+                course.chain.base_digest() == *content
+                    || before.is_some_and(|entry| entry.digest == *content)
             })
     }
 

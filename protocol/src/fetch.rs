@@ -233,11 +233,6 @@ impl Fetcher {
         if withheld { Ended::Withheld } else { Ended::Retry }
     }
 
-    /// Whether everybody who should have a content was asked for it in vain.
-    pub fn all_were_asked(&self, content: &ContentId) -> bool {
-        self.wants.get(content).is_some_and(|want| want.attempts as usize >= want.holders.len())
-    }
-
     /// The requests to make now. `connected` tells which peers may have anything; it is asked
     /// only if nobody better is known.
     pub fn poll(

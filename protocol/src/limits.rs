@@ -32,9 +32,6 @@ pub const HORIZON_MAX: u32 = 4096;
 /// Stable rounds whose cuts are remembered, so that a loser of a divergence can tell which of
 /// its contributions the surviving history contains.
 pub const HISTORY_ROUNDS_MAX: usize = 128;
-/// Newest stable versions of a fragment whose snapshots are served: a newcomer that began to fetch
-/// one while rounds take a second should find it until it has all of it.
-pub const SNAPSHOTS_SERVED: u32 = 8;
 
 /// Peers (connected or heard of) an engine keeps track of.
 pub const PEERS_MAX: usize = 2048;

@@ -13,7 +13,6 @@ use atoll_protocol::fault::Fault;
 use atoll_protocol::fragment::Fragment;
 use atoll_protocol::genesis::Genesis;
 use atoll_protocol::id::{ContentId, FragmentId, Version};
-use atoll_protocol::limits::SNAPSHOTS_SERVED;
 use atoll_protocol::outer::{self, Budget, Cut, Fold, FoldError, OuterState};
 use atoll_protocol::pool::Inline;
 use tokio::sync::mpsc;
@@ -283,5 +282,5 @@ fn broken(error: FoldError) -> Broken {
     }
 }
 
-/// Bases of each fragment that may be on the disk, as the donor rule has it.
-const BASES_KEPT: usize = SNAPSHOTS_SERVED as usize;
+/// Bases kept on disk for each fragment, as the donor rule has it.
+const BASES_KEPT: usize = 2;

@@ -1,4 +1,4 @@
-//! Base states: for each fragment the newest two, durable, and a few more where they are small.
+//! Base states: for each fragment the newest two, durable.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,7 +8,6 @@ use std::sync::Mutex;
 
 use atoll_protocol::crypto::content_id;
 use atoll_protocol::id::{ContentId, FragmentId};
-use atoll_protocol::limits::SNAPSHOTS_SERVED;
 
 use super::budget::Budget;
 use super::content_file::ContentFile;
@@ -118,8 +117,7 @@ impl Bases {
             let same: Vec<&Name> =
                 kept.iter().filter(|other| other.fragment == name.fragment).collect();
             let again = same.iter().any(|other| other.digest == name.digest);
-            let most = usize::try_from(KEPT_BYTES / known[&name].max(1)).unwrap_or(usize::MAX);
-            if again || same.len() >= most.clamp(KEPT, KEPT_MAX) {
+            if again || same.len() >= KEPT {
                 file::remove(&self.folder.join(name.to_string()))?;
                 known.remove(&name);
             } else {
@@ -187,10 +185,5 @@ impl std::fmt::Display for Name {
 
 /// Base states kept of each fragment: the one that records speak of and the one before or after.
 const KEPT: usize = 2;
-/// So many are kept where they are small: a newcomer that began to fetch one is to find it until it
-/// has all of it, also where rounds take a second.
-const KEPT_MAX: usize = SNAPSHOTS_SERVED as usize;
-/// What those of one fragment may take together, beyond the two.
-const KEPT_BYTES: u64 = 16 << 20;
 /// How often a folder is looked at in which a node works.
 const LOOKS_MAX: usize = 10;

@@ -6,7 +6,6 @@ use atoll_node::store::{Store, StoreError};
 use atoll_protocol::crypto::content_id;
 use atoll_protocol::engine::Record;
 use atoll_protocol::id::{ContentId, FragmentId, Version};
-use atoll_protocol::limits::SNAPSHOTS_SERVED;
 use atoll_protocol::outer::Norms;
 use proptest::prelude::*;
 
@@ -100,7 +99,7 @@ impl Disk {
         let bases = self.bases.entry(fragment).or_default();
         bases.retain(|known| *known != n);
         bases.push(n);
-        if bases.len() > SNAPSHOTS_SERVED as usize {
+        if bases.len() > 2 {
             bases.remove(0);
         }
     }

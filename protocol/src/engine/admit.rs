@@ -133,7 +133,6 @@ impl Engine {
                     self.report(Report::Withheld { payload: content, author });
                 }
             }
-            Ended::Retry if outcome == FetchOutcome::NotFound => self.snapshot_missed(content),
             Ended::Retry | Ended::Unknown => {}
         }
     }

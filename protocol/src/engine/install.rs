@@ -22,37 +22,35 @@ use crate::time::Span;
 impl Engine {
     /// Asks for histories where peers hold other stable rounds than we do.
     pub(super) fn look_for_divergence(&mut self) {
-        (0..self.courses.len()).for_each(|index| self.look_at(index));
-    }
-
-    fn look_at(&mut self, index: usize) {
-        let fragment = self.courses[index].fragment;
-        let ahead = self.ahead_of(fragment);
-        if self.is_hopeless(index) {
-            self.give_up_install(fragment);
-        }
-        if ahead.is_empty() {
-            self.courses[index].histories.clear();
-            self.courses[index].asked.clear();
-            return;
-        }
-        let course = &self.courses[index];
-        if course.installing.is_some() || !self.is_due_to_ask(course) {
-            return;
-        }
-        let contradicting = self.contradicting(fragment, &ahead).next();
-        if let Some(peer) = contradicting {
-            self.report(Report::Diverged { fragment, peer });
-        }
-        let reachable: Vec<NodeId> = self.peers.reachable().take(ASKED_MAX).copied().collect();
-        let heartbeat = self.heartbeat_span();
-        let course = &mut self.courses[index];
-        course.ask_at = self.now.after(heartbeat);
-        let times = |node: &NodeId| course.asked.get(node).copied().unwrap_or(0);
-        course.asked = reachable.iter().map(|node| (*node, times(node) + 1)).collect();
-        for to in reachable {
-            let bytes = Message::AskHistory(fragment).encode();
-            self.outbox.push(Output::Send { to, bytes });
+        for index in 0..self.courses.len() {
+            let fragment = self.courses[index].fragment;
+            let ahead = self.ahead_of(fragment);
+            if self.is_hopeless(index) {
+                self.give_up_install(fragment);
+            }
+            if ahead.is_empty() {
+                self.courses[index].histories.clear();
+                self.courses[index].asked.clear();
+                continue;
+            }
+            let course = &self.courses[index];
+            if course.installing.is_some() || !self.is_due_to_ask(course) {
+                continue;
+            }
+            let contradicting = self.contradicting(fragment, &ahead).next();
+            if let Some(peer) = contradicting {
+                self.report(Report::Diverged { fragment, peer });
+            }
+            let reachable: Vec<NodeId> = self.peers.reachable().take(ASKED_MAX).copied().collect();
+            let heartbeat = self.heartbeat_span();
+            let course = &mut self.courses[index];
+            course.ask_at = self.now.after(heartbeat);
+            let times = |node: &NodeId| course.asked.get(node).copied().unwrap_or(0);
+            course.asked = reachable.iter().map(|node| (*node, times(node) + 1)).collect();
+            for to in reachable {
+                let bytes = Message::AskHistory(fragment).encode();
+                self.outbox.push(Output::Send { to, bytes });
+            }
         }
     }
 
@@ -195,24 +193,6 @@ impl Engine {
             {
                 installing.stored = true;
                 course.awake = true;
-            }
-        }
-    }
-
-    /// Somebody does not have a snapshot. If nobody has it any more, its donors have gone on, and
-    /// there is a newer one.
-    pub(super) fn snapshot_missed(&mut self, content: ContentId) {
-        if !self.fetcher.all_were_asked(&content) {
-            return;
-        }
-        for index in 0..self.courses.len() {
-            let course = &mut self.courses[index];
-            let is_it = |it: &Installing| !it.stored && it.chain.base_digest() == content;
-            if course.installing.as_ref().is_some_and(is_it) {
-                course.ask_at = self.now;
-                let fragment = course.fragment;
-                self.give_up_install(fragment);
-                self.look_at(index);
             }
         }
     }
