@@ -66,16 +66,20 @@ impl Bucket {
             tokio::time::sleep(wait).await;
         }
     }
+
+    /// Gives back what was taken for bytes that never came.
+    pub(super) async fn give_back(&self, bytes: usize) {
+        if let Some(rate) = self.rate {
+            self.turn.lock().await.give_back(rate, bytes);
+        }
+    }
 }
 
 impl Turn {
     /// How long to wait before sending `bytes`, which are counted as sent, when so many others
     /// went `around` contents since the start.
     fn wait(&mut self, rate: u64, bytes: usize, around: u64, now: Instant) -> Duration {
-        let time = |bytes: u64| {
-            let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
-            Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
-        };
+        let time = |bytes| time(rate, bytes);
         let new = around.saturating_sub(self.seen);
         self.seen = self.seen.max(around);
         let free_at = self.free_at.unwrap_or(now);
@@ -91,6 +95,16 @@ impl Turn {
         self.free_at = Some(start + time(bytes as u64));
         start.saturating_duration_since(now)
     }
+
+    fn give_back(&mut self, rate: u64, bytes: usize) {
+        self.free_at = self.free_at.and_then(|at| at.checked_sub(time(rate, bytes as u64)));
+    }
+}
+
+/// What so many bytes take at a rate.
+fn time(rate: u64, bytes: u64) -> Duration {
+    let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
 /// Slower than this, nothing works.
@@ -134,6 +148,15 @@ mod tests {
         }
         let wire = contents + around(contents, now);
         wire as f64 / (rate as f64 * (now - start).as_secs_f64())
+    }
+
+    #[test]
+    fn what_never_came_costs_nothing() {
+        let (mut turn, now) = (Turn::default(), Instant::now());
+        assert_eq!(turn.wait(1000, 10_000, 0, now), Duration::ZERO);
+        turn.give_back(1000, 10_000);
+        assert_eq!(turn.wait(1000, 500, 0, now), Duration::ZERO);
+        assert!(turn.wait(1000, 500, 0, now) > Duration::ZERO, "what came does");
     }
 
     #[test]

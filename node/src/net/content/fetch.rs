@@ -183,15 +183,20 @@ impl Fetcher {
         let (content, contents) = (order.content, self.contents.clone());
         let _place = self.places.acquire().await.map_err(|_| End::Lost)?;
         let most = usize::try_from(order.bytes_max).unwrap_or(usize::MAX);
-        let asked = async {
-            self.download.take(most).await;
-            self.ask(order, Request::Whole(content), order.bytes_max).await
+        let came = AtomicU64::new(0);
+        let count = |bytes: usize| {
+            came.fetch_add(bytes as u64, Ordering::Relaxed);
+            self.traffic.payload_down.fetch_add(bytes as u64, Ordering::Relaxed);
         };
-        let asked = timeout(SLICE + CLOSING, asked).await;
-        let (holder, answer) = asked.map_err(|_| End::Lost)??;
-        let Answered { bytes, took } = answer;
-        *received = bytes.len() as u64;
-        self.traffic.payload_down.fetch_add(*received, Ordering::Relaxed);
+        self.download.take(most).await;
+        let asked = self.ask(order, Request::Whole(content), order.bytes_max, count);
+        let asked = timeout(SLICE + CLOSING, asked).await.unwrap_or(Err(End::Lost));
+        *received = came.load(Ordering::Relaxed);
+        if *received == 0 {
+            // Most of those who have not got it yet say so.
+            self.download.give_back(most).await;
+        }
+        let (holder, Answered { bytes, took }) = asked?;
         if content_id(&bytes) != content {
             return Err(End::Wrong);
         }
@@ -204,7 +209,8 @@ impl Fetcher {
     /// The outline, from whom the content is to come.
     async fn outline(&self, order: &Order) -> Result<(Outline, Holder<'_>), End> {
         let most = Outline::wire_bytes(order.bytes_max).unwrap_or_default();
-        let (holder, answer) = self.ask(order, Request::Outline(order.content), most).await?;
+        let request = Request::Outline(order.content);
+        let (holder, answer) = self.ask(order, request, most, |_| {}).await?;
         let outline = Outline::from_bytes(&answer.bytes, u64::MAX)
             .filter(|outline| outline.verify(&order.content))
             .ok_or(End::Wrong)?;
@@ -218,11 +224,12 @@ impl Fetcher {
         order: &Order,
         request: Request,
         most: u64,
+        count: impl Fn(usize),
     ) -> Result<(Holder<'_>, Answered), End> {
         let mut tries = 0;
         loop {
             let mut holder = self.open(order.from).await?;
-            match holder.ask(request, most).await {
+            match holder.ask_and_count(request, most, &count).await {
                 Ok(answered) => return Ok((holder, answered)),
                 Err(End::Lost) if tries < RETRIES && self.is_up(&order.from) => tries += 1,
                 Err(end) => return Err(end),

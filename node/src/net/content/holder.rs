@@ -67,13 +67,23 @@ pub(super) struct Answered {
 impl Holder<'_> {
     /// Asks for something of at most `most` bytes.
     pub(super) async fn ask(&mut self, request: Request, most: u64) -> Result<Answered, End> {
+        self.ask_and_count(request, most, |_| {}).await
+    }
+
+    /// The same, counting bytes as they come.
+    pub(super) async fn ask_and_count(
+        &mut self,
+        request: Request,
+        most: u64,
+        count: impl Fn(usize),
+    ) -> Result<Answered, End> {
         let patience = self.fetcher.rates.patience(&self.node);
         let asked = timeout(patience, request.write(&mut self.stream)).await;
         asked.map_err(|_| End::Lost)?.map_err(|_| End::Lost)?;
         let bytes = answer(&mut self.stream, patience).await?;
         let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes as u64 <= most);
         let (mut into, began) = (vec![0; bytes.ok_or(End::TooLong)?], Instant::now());
-        fill(&mut self.stream, &mut into, patience, |_| {}).await?;
+        fill(&mut self.stream, &mut into, patience, count).await?;
         Ok(Answered { bytes: into, took: began.elapsed() })
     }
 
