@@ -1,7 +1,7 @@
-//! The loop: inputs in, the engine decides, outputs are executed strictly in their order.
+//! The loop: inputs in, the engine decides, outputs are executed in their order.
 //!
 //! ```text
-//!   requests ─┐                               ┌─> store   (a write holds back what follows it)
+//!   requests ─┐                               ┌─> store   (a write holds back what promises)
 //!   island  ──┤                               ├─> island  (errands, between pieces of steps)
 //!   jobs    ──┼─> engine ─> queue of outputs ─┼─> jobs    (check, fold: blocking threads)
 //!   timer   ──┤                               ├─> net     (gossip, messages, fetches)
@@ -29,7 +29,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use atoll_protocol::engine::{Command, Engine, Input, Output};
+use atoll_protocol::engine::{Command, Engine, Input, Output, beside_a_write};
 use atoll_protocol::frontier::Standing;
 use atoll_protocol::genesis::Genesis;
 use atoll_protocol::id::{ContentId, FragmentId};
@@ -186,14 +186,26 @@ impl Driver {
     fn settle(&mut self) {
         loop {
             self.drain();
-            if self.write.is_some() {
-                return;
-            }
-            let Some(task) = self.outputs.pop_front() else { break };
+            let Some(task) = self.next_task() else { break };
             self.execute(task);
+        }
+        if self.write.is_some() {
+            return;
         }
         self.save_if_due();
         self.wake_island();
+    }
+
+    /// Takes the next output that nothing holds back.
+    fn next_task(&mut self) -> Option<Task> {
+        match &self.write {
+            None => self.outputs.pop_front(),
+            Some(write) if write.forgets() => None,
+            Some(_) => {
+                let place = beside_a_write(self.outputs.iter().map(|task| &task.output))?;
+                self.outputs.remove(place)
+            }
+        }
     }
 
     fn drain(&mut self) {

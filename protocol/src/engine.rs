@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! engine.handle(now, input);
-//! while let Some(output) = engine.poll_output() { execute(output) }   // strictly in order
+//! while let Some(output) = engine.poll_output() { execute(output) }   // in order
 //! sleep_until(engine.poll_timeout());                                 // then handle_timeout
 //! ```
 //!
 //! It sees headers, hashes and lengths, never tensor bytes: folding, checking and capturing are
-//! outputs whose results come back as inputs. `Persist` is a barrier: what follows it may leave
-//! the node only once the record is durable.
+//! outputs whose results come back as inputs. `Persist` is a barrier: what follows it and tells
+//! anybody anything may leave the node only once the record is durable.
 
 mod admit;
 mod calm;
@@ -23,6 +23,7 @@ mod reconcile;
 mod restore;
 mod rounds;
 mod settle;
+mod stragglers;
 mod view;
 
 pub mod input;
@@ -57,7 +58,7 @@ use pace::Pace;
 pub use crate::fetch::FetchOutcome;
 pub use crate::round::CloseReason;
 pub use input::{Command, Input};
-pub use output::Output;
+pub use output::{Output, beside_a_write, in_the_same_write};
 pub use record::{Record, Settled};
 pub use report::Report;
 pub use view::{PeerView, RoundView};

@@ -88,7 +88,8 @@ pub enum Ended {
 }
 
 impl Fetcher {
-    /// Wants `content`, a payload of `fragment`, which `holder` should have.
+    /// Wants `content`, a payload of `fragment`, which `holder` should have: the first one named is its
+    /// author.
     pub fn want(
         &mut self,
         content: ContentId,
@@ -298,7 +299,8 @@ impl Fetcher {
     }
 }
 
-/// The next to ask: known holders in turn, then anybody.
+/// The next to ask: known holders in turn, then anybody. The author of a payload is the first, if
+/// there is a connection: who passed an announcement on seldom has the payload by then.
 fn choose<F: FnOnce() -> Vec<NodeId>>(
     want: &mut Want,
     connected: &LazyCell<Vec<NodeId>, F>,
@@ -306,8 +308,10 @@ fn choose<F: FnOnce() -> Vec<NodeId>>(
 ) -> Option<NodeId> {
     let turn = want.next_holder;
     want.next_holder += 1;
-    // Starting anywhere spreads the load: not everybody asks the author.
-    if turn == 0 {
+    let begins_with_author =
+        || want.fragment.is_some() && want.holders.first().is_some_and(|it| connected.contains(it));
+    // Otherwise, starting anywhere spreads the load.
+    if turn == 0 && !begins_with_author() {
         rng.shuffle(&mut want.holders);
     }
     let others = turn % (want.holders.len() + 1) == want.holders.len();
@@ -391,6 +395,17 @@ mod tests {
         assert_eq!(asks.iter().map(|ask| ask.content).collect::<Vec<_>>(), [content(99)]);
         fetcher.cancel(&content(99));
         assert!(fetcher.poll(Time(2), Vec::new, &mut Rng::new(1)).is_empty());
+    }
+
+    #[test]
+    fn an_author_is_asked_before_who_passed_its_announcement_on() {
+        for seed in 0..20 {
+            let mut fetcher = Fetcher::default();
+            fetcher.want(content(0), FragmentId(0), 100, node(1), Time(0));
+            fetcher.want(content(0), FragmentId(0), 100, node(2), Time(0));
+            let asks = fetcher.poll(Time(0), || vec![node(2), node(1)], &mut Rng::new(seed));
+            assert_eq!(asks[0].from, node(1));
+        }
     }
 
     #[test]

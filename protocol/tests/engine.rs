@@ -462,6 +462,31 @@ fn a_snapshot_that_takes_longer_than_a_few_heartbeats_still_arrives() {
 }
 
 #[test]
+fn who_is_alone_captures_less_often_until_others_have_caught_up() {
+    let matrix = TensorSpec::new("a", &[512, 256], TensorKind::Matrix, Init::Zeros);
+    let genesis = Genesis { tensors: vec![matrix], fragments: 1, ..genesis() };
+    let usual = genesis.rounds.steps;
+    let mut room = Room::founded(genesis, 1, true);
+    let steps = |room: &Room, index: usize| {
+        room.nodes[index].reports.iter().rev().find_map(|report| match report {
+            Report::Contributed { steps, .. } => Some(*steps),
+            _ => None,
+        })
+    };
+    room.run(30_000);
+    assert_eq!(steps(&room, 0), Some(usual), "nobody lags");
+    room.founds = false;
+    room.join(2);
+    room.thin = Some((1, 20_000));
+    room.run(19_000);
+    assert_eq!(steps(&room, 0), Some(4 * usual), "what it sends is more than arrives");
+    room.thin = None;
+    room.run(20_000);
+    assert!(steps(&room, 0) <= Some(usual), "both contribute");
+    assert!(steps(&room, 1).is_some());
+}
+
+#[test]
 fn every_stable_contribution_has_a_receipt_of_all() {
     let mut room = Room::new(genesis(), 4);
     room.run(20_000);

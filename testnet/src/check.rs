@@ -193,6 +193,11 @@ fn settled(world: &dyn World) -> Vec<NodeIndex> {
         .collect()
 }
 
+/// Whether an output is only executed once all records before it are durable.
+fn waited_for_records(output: &Output) -> bool {
+    !matches!(output, Output::Persist(_)) && !output.promises_nothing()
+}
+
 /// Whether another node runs with the same key.
 fn shares_key(world: &dyn World, node: NodeIndex) -> bool {
     let id = world.node_id(node);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use atoll_protocol::engine::{FetchOutcome, Input, Output, Record, Report};
+use atoll_protocol::engine::{FetchOutcome, Input, Output, Record, Report, in_the_same_write};
 use atoll_protocol::id::{ContentId, FragmentId, NodeId, Version};
 
 use super::part::{self, Broken, Done, Folded, Job};
@@ -23,6 +23,13 @@ pub(super) struct Write {
 enum Change {
     Persist(Vec<Record>),
     Prune { fragment: FragmentId, through: Version, own_through: Version, payloads: Vec<ContentId> },
+}
+
+impl Write {
+    /// Whether it takes away what outputs that come later may need.
+    pub(super) fn forgets(&self) -> bool {
+        matches!(self.change, Change::Prune { .. })
+    }
 }
 
 impl Driver {
@@ -66,11 +73,11 @@ impl Driver {
         }
     }
 
-    /// Writes a record, and all records that follow at once, in one go.
+    /// Writes a record, and all that may be written with it, in one go.
     fn persist(&mut self, record: Record) {
         let mut records = vec![record];
-        while let Some(Task { output: Output::Persist(_), .. }) = self.outputs.front()
-            && let Some(Task { output: Output::Persist(record), .. }) = self.outputs.pop_front()
+        while let Some(place) = in_the_same_write(self.outputs.iter().map(|task| &task.output))
+            && let Some(Task { output: Output::Persist(record), .. }) = self.outputs.remove(place)
         {
             records.push(record);
         }

@@ -8,12 +8,13 @@ use crate::fault::{Fault, Verdict};
 use crate::id::{ContentId, FragmentId, NodeId, Version};
 use crate::outer::Cut;
 
-/// What the driver is to do. Outputs are executed strictly in the order they come.
+/// What the driver is to do. Outputs are executed in the order they come; only those that
+/// [`beside_a_write`] finds may go ahead of records that are not durable yet.
 #[expect(clippy::large_enum_variant, reason = "outputs are made one at a time and moved once")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Output {
-    /// Make the record durable **before** executing any later output. A contribution's payload
-    /// is durable with it.
+    /// Make the record durable **before** executing any later output that tells anybody anything. A
+    /// contribution's payload is durable with it.
     Persist(Record),
     /// Gossip to all peers.
     Publish(Vec<u8>),
@@ -106,4 +107,66 @@ pub enum Output {
     },
     /// Something worth telling people.
     Report(Report),
+}
+
+impl Output {
+    /// Whether it need not wait for records before it: it tells nobody anything, and a crash that
+    /// loses the records loses what it did with them, or lets it be done again.
+    pub fn promises_nothing(&self) -> bool {
+        matches!(
+            self,
+            Self::Fetch { .. }
+                | Self::Check { .. }
+                | Self::Capture { .. }
+                | Self::Materialise { .. }
+                | Self::Adopt { .. }
+        )
+    }
+
+    /// Whether all that comes later waits for it, as it takes away what that may need.
+    fn takes_away(&self) -> bool {
+        matches!(self, Self::Prune { .. } | Self::Stabilise { .. } | Self::Install { .. })
+    }
+}
+
+/// The place of the first output in a queue that may be executed while records are on their way to
+/// the disk.
+pub fn beside_a_write<'a>(queue: impl IntoIterator<Item = &'a Output>) -> Option<usize> {
+    queue.into_iter().take_while(|output| !output.takes_away()).position(Output::promises_nothing)
+}
+
+/// The place of the next record in a queue that may be written in one go with the one before: only
+/// words to people, and what waits for no record, come between.
+pub fn in_the_same_write<'a>(queue: impl IntoIterator<Item = &'a Output>) -> Option<usize> {
+    let passes =
+        |output: &&Output| matches!(output, Output::Report(_)) || output.promises_nothing();
+    let mut rest = queue.into_iter().enumerate().skip_while(|(_, output)| passes(output));
+    rest.next().filter(|(_, output)| matches!(output, Output::Persist(_))).map(|(place, _)| place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_promises_nothing_goes_ahead_of_records_and_of_nothing_that_takes_away() {
+        let fragment = FragmentId(0);
+        let record = || Output::Persist(Record::Closed(crate::id::RoundId { fragment, number: 1 }));
+        let capture = || Output::Capture { fragment };
+        let stabilise = || Output::Stabilise { fragment, version: 1 };
+        assert_eq!(beside_a_write(&[record(), Output::Publish(vec![]), capture()]), Some(2));
+        assert_eq!(beside_a_write(&[record(), stabilise(), capture()]), None);
+        assert_eq!(beside_a_write(&[record(), Output::Publish(vec![])]), None);
+    }
+
+    #[test]
+    fn records_are_written_together_unless_something_between_them_waits_for_the_first() {
+        let fragment = FragmentId(0);
+        let record = || Output::Persist(Record::Closed(crate::id::RoundId { fragment, number: 1 }));
+        let report = || Output::Report(Report::SameKey);
+        let capture = || Output::Capture { fragment };
+        assert_eq!(in_the_same_write(&[report(), capture(), record(), record()]), Some(2));
+        assert_eq!(in_the_same_write(&[report(), Output::Publish(vec![]), record()]), None);
+        assert_eq!(in_the_same_write(&[report()]), None);
+    }
 }

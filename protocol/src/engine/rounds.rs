@@ -70,7 +70,11 @@ impl Engine {
     fn steps_due(&self, course: &Course) -> u32 {
         let rounds = &self.config.genesis.rounds;
         let first = course.own.is_empty() && course.version == 0;
-        if first { rounds.first_steps(course.fragment, self.courses.len()) } else { rounds.steps }
+        if first {
+            rounds.first_steps(course.fragment, self.courses.len())
+        } else {
+            rounds.steps.saturating_mul(self.stretch(course))
+        }
     }
 
     /// Steps that the island takes before the next capture is due; at least one.
@@ -179,6 +183,8 @@ impl Engine {
             RoundStatus::Closes(reason) => {
                 course.version = round.number;
                 course.quorate_at = None;
+                let alone = have == 1 && course.own.contains_key(&round.number);
+                course.alone = if alone { course.alone.saturating_add(1) } else { 0 };
                 self.outbox.push(Output::Persist(Record::Closed(round)));
                 let need = seen.need;
                 self.report(Report::Closed { round, have, need, reason });
@@ -257,7 +263,7 @@ impl Engine {
             let round = header.round;
             self.courses[fragment.index()].lost = Some(Lost { payload: missing, round });
             let holders: Vec<NodeId> = self.peers.reachable().copied().collect();
-            for holder in holders.into_iter().chain([header.author]) {
+            for holder in [header.author].into_iter().chain(holders) {
                 if holder != self.me {
                     let bytes = u64::from(header.payload_bytes);
                     self.fetcher.want(missing, fragment, bytes, holder, self.now);

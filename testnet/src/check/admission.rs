@@ -11,7 +11,7 @@ use atoll_protocol::ledger::Evidence;
 use atoll_protocol::outer::{Cut, CutMember};
 
 use super::lineage::capped_weight;
-use super::{Checker, Event, NodeIndex, World, shares_key};
+use super::{Checker, Event, NodeIndex, World, shares_key, waited_for_records};
 
 /// Nothing but verified contributions of admitted authors enters a cut.
 #[derive(Debug)]
@@ -19,10 +19,12 @@ pub struct Admission {
     run: RunId,
     /// Headers whose signature this checker verified itself.
     verified: BTreeMap<ContributionId, Header>,
-    /// Whom each node has reason to refuse.
+    /// Whom each node has reason to refuse, whatever happens to it.
     refused: BTreeMap<NodeIndex, BTreeSet<NodeId>>,
-    /// The same, where the write that says so may still be lost.
+    /// Whom it has reason to refuse unless it crashes.
     unwritten: BTreeMap<NodeIndex, BTreeSet<NodeId>>,
+    /// The same, and the write that says so has begun.
+    writing: BTreeMap<NodeIndex, BTreeSet<NodeId>>,
     /// The last round that each node knows another to be invited to. A crash may take what was
     /// written last; then this knows of more invitations than the node.
     invited: BTreeMap<NodeIndex, BTreeMap<NodeId, Version>>,
@@ -38,6 +40,7 @@ impl Admission {
             verified: BTreeMap::new(),
             refused: BTreeMap::new(),
             unwritten: BTreeMap::new(),
+            writing: BTreeMap::new(),
             invited: BTreeMap::new(),
             slots: BTreeMap::new(),
             checks: 0,
@@ -52,13 +55,20 @@ impl Checker for Admission {
 
     fn observe(&mut self, world: &dyn World, event: &Event<'_>) -> Result<(), String> {
         match event {
+            // Folds may be executed before the records they follow are durable: what counts is the
+            // order in which they were decided on.
+            Event::Decided(node, output) if world.is_honest(*node) => {
+                self.decided(world, *node, output)
+            }
             Event::Output(node, output) if world.is_honest(*node) => {
-                self.output(world, *node, output)
+                self.executed(*node, output);
+                Ok(())
             }
             // What was written last may be lost, and is then not known to the node any more.
             Event::Crashed(node) => {
                 self.slots.remove(node);
                 self.unwritten.remove(node);
+                self.writing.remove(node);
                 Ok(())
             }
             Event::Folded(node, fragment, params) if world.is_honest(*node) => {
@@ -81,31 +91,40 @@ impl Checker for Admission {
 }
 
 impl Admission {
-    fn output(
+    /// What is executed tells what is durable.
+    fn executed(&mut self, node: NodeIndex, output: &Output) {
+        if waited_for_records(output)
+            && let Some(written) = self.writing.remove(&node)
+        {
+            self.refused.entry(node).or_default().extend(written);
+        }
+        let author = match output {
+            Output::Persist(Record::Evidence(evidence)) => evidence.author(),
+            Output::Persist(Record::Revocation(revocation)) => revocation.body.node,
+            _ => return,
+        };
+        self.writing.entry(node).or_default().insert(author);
+    }
+
+    fn decided(
         &mut self,
         world: &dyn World,
         node: NodeIndex,
         output: &Output,
     ) -> Result<(), String> {
-        // Nothing but another write goes out before a write is durable.
-        if !matches!(output, Output::Persist(_))
-            && let Some(written) = self.unwritten.remove(&node)
-        {
-            self.refused.entry(node).or_default().extend(written);
-        }
         match output {
             Output::Persist(Record::Contribution(signed)) => self.persisted(world, node, signed),
             Output::Persist(Record::Evidence(evidence)) => self.evidence(world, node, evidence),
+            Output::Persist(Record::Revocation(revocation)) => {
+                self.steward(world, node, revocation)?;
+                self.unwritten.entry(node).or_default().insert(revocation.body.node);
+                Ok(())
+            }
             Output::Persist(Record::Invite(invite)) => {
                 self.steward(world, node, invite)?;
                 let invited = self.invited.entry(node).or_default();
                 let last = invited.entry(invite.body.node).or_default();
                 *last = invite.body.last_round.max(*last);
-                Ok(())
-            }
-            Output::Persist(Record::Revocation(revocation)) => {
-                self.steward(world, node, revocation)?;
-                self.unwritten.entry(node).or_default().insert(revocation.body.node);
                 Ok(())
             }
             Output::Persist(Record::Stable { fragment, entry, .. }) => {
@@ -247,7 +266,8 @@ impl Admission {
         if !same {
             return Err(format!("node {node} folds {id} into {round} as what it is not"));
         }
-        if self.refused.get(&node).is_some_and(|refused| refused.contains(&author)) {
+        let known = [&self.refused, &self.unwritten];
+        if known.iter().any(|it| it.get(&node).is_some_and(|refused| refused.contains(&author))) {
             return Err(format!("node {node} folds {id} of {author}, whom it has to refuse"));
         }
         Ok(())
@@ -325,7 +345,7 @@ mod tests {
         let mut checker = Admission::new(RUN);
         for node in 0..2 {
             let output = world.persist(node, 1, 100);
-            assert_eq!(checker.observe(world, &Event::Output(0, &output)), Ok(()));
+            assert_eq!(checker.observe(world, &Event::Decided(0, &output)), Ok(()));
         }
         checker
     }
@@ -337,11 +357,11 @@ mod tests {
         let members: Vec<CutMember> =
             (0..2).map(|node| member(&world.signed(node, 1, 100, RUN).body)).collect();
         let good = fold(members.clone(), true);
-        assert_eq!(checker.observe(&world, &Event::Output(0, &good)), Ok(()));
+        assert_eq!(checker.observe(&world, &Event::Decided(0, &good)), Ok(()));
         let unsorted = fold(members.clone(), false);
-        assert!(checker.observe(&world, &Event::Output(0, &unsorted)).is_err());
+        assert!(checker.observe(&world, &Event::Decided(0, &unsorted)).is_err());
         let twice = fold(vec![members[0].clone(), members[0].clone()], true);
-        assert!(checker.observe(&world, &Event::Output(0, &twice)).is_err());
+        assert!(checker.observe(&world, &Event::Decided(0, &twice)).is_err());
     }
 
     #[test]
@@ -350,17 +370,17 @@ mod tests {
         world.honest[1] = false;
         let mut checker = seen(&world);
         let stranger = fold(vec![member(&world.signed(0, 1, 999, RUN).body)], true);
-        assert!(checker.observe(&world, &Event::Output(0, &stranger)).is_err());
+        assert!(checker.observe(&world, &Event::Decided(0, &stranger)).is_err());
         let replay = world.signed(0, 2, 100, RunId([1; 32]));
         let replay = Output::Persist(Record::Contribution(replay));
-        assert!(checker.observe(&world, &Event::Output(0, &replay)).is_err());
+        assert!(checker.observe(&world, &Event::Decided(0, &replay)).is_err());
         let (one, other) = (world.signed(1, 1, 100, RUN), world.signed(1, 1, 200, RUN));
         let evidence = Evidence::between(&one, &other).unwrap();
         let evidence = Output::Persist(Record::Evidence(evidence));
-        assert_eq!(checker.observe(&world, &Event::Output(0, &evidence)), Ok(()));
+        assert_eq!(checker.observe(&world, &Event::Decided(0, &evidence)), Ok(()));
         let cut = fold(vec![member(&one.body)], true);
-        assert!(checker.observe(&world, &Event::Output(0, &cut)).is_err());
-        assert_eq!(checker.observe(&world, &Event::Output(1, &cut)), Ok(()));
+        assert!(checker.observe(&world, &Event::Decided(0, &cut)).is_err());
+        assert_eq!(checker.observe(&world, &Event::Decided(1, &cut)), Ok(()));
     }
 
     #[test]
@@ -371,10 +391,27 @@ mod tests {
         let (one, other) = (world.signed(1, 1, 100, RUN), world.signed(1, 1, 200, RUN));
         let evidence = Evidence::between(&one, &other).unwrap();
         let evidence = Output::Persist(Record::Evidence(evidence));
-        assert_eq!(checker.observe(&world, &Event::Output(0, &evidence)), Ok(()));
+        assert_eq!(checker.observe(&world, &Event::Decided(0, &evidence)), Ok(()));
         assert_eq!(checker.observe(&world, &Event::Crashed(0)), Ok(()));
         let cut = fold(vec![member(&one.body)], true);
-        assert_eq!(checker.observe(&world, &Event::Output(0, &cut)), Ok(()));
+        assert_eq!(checker.observe(&world, &Event::Decided(0, &cut)), Ok(()));
+    }
+
+    #[test]
+    fn evidence_that_was_written_binds_after_a_crash() {
+        let mut world = FakeWorld::new(2);
+        world.honest[1] = false;
+        let mut checker = seen(&world);
+        let (one, other) = (world.signed(1, 1, 100, RUN), world.signed(1, 1, 200, RUN));
+        let evidence = Evidence::between(&one, &other).unwrap();
+        let evidence = Output::Persist(Record::Evidence(evidence));
+        for output in [evidence, Output::Publish(vec![])] {
+            assert_eq!(checker.observe(&world, &Event::Decided(0, &output)), Ok(()));
+            assert_eq!(checker.observe(&world, &Event::Output(0, &output)), Ok(()));
+        }
+        assert_eq!(checker.observe(&world, &Event::Crashed(0)), Ok(()));
+        let cut = fold(vec![member(&one.body)], true);
+        assert!(checker.observe(&world, &Event::Decided(0, &cut)).is_err());
     }
 
     #[test]
@@ -383,10 +420,10 @@ mod tests {
         let (one, other) = (world.signed(1, 1, 100, RUN), world.signed(1, 1, 200, RUN));
         let evidence = Evidence::between(&one, &other).unwrap();
         let evidence = Output::Persist(Record::Evidence(evidence));
-        let framed = Admission::new(RUN).observe(&world, &Event::Output(0, &evidence));
+        let framed = Admission::new(RUN).observe(&world, &Event::Decided(0, &evidence));
         assert!(framed.unwrap_err().contains("honest"));
         world.keys[2] = world.keys[1].clone();
-        assert_eq!(Admission::new(RUN).observe(&world, &Event::Output(0, &evidence)), Ok(()));
+        assert_eq!(Admission::new(RUN).observe(&world, &Event::Decided(0, &evidence)), Ok(()));
     }
 
     #[test]
@@ -397,7 +434,7 @@ mod tests {
         world.genesis.roster = RosterPolicy::Closed { nodes, stewards: stewards.clone() };
         let mut checker = Admission::new(RUN);
         let mut observe = |world: &FakeWorld, node, output: Output| {
-            checker.observe(world, &Event::Output(node, &output))
+            checker.observe(world, &Event::Decided(node, &output))
         };
         assert_eq!(observe(&world, 0, world.persist(1, 1, 100)), Ok(()));
         assert!(observe(&world, 0, world.persist(2, 1, 100)).is_err());
@@ -427,7 +464,7 @@ mod tests {
             let signed = world.signed(node, 1, tokens, RUN);
             cut.insert(signed.body.author, signed.body.id());
             let output = Output::Persist(Record::Contribution(signed));
-            assert_eq!(checker.observe(&world, &Event::Output(0, &output)), Ok(()));
+            assert_eq!(checker.observe(&world, &Event::Decided(0, &output)), Ok(()));
         }
         let mut cut: Vec<ContributionId> = cut.into_values().collect();
         assert_eq!(checker.weight(&world, 0, FragmentId(0), &cut, 100 + 120 + 480), Ok(()));
@@ -436,9 +473,9 @@ mod tests {
         assert!(checker.weight(&world, 0, FragmentId(0), &cut, 100 + 120 + 480).is_err());
         world.good = Some(false);
         let poison = world.persist(0, 2, 100);
-        assert!(checker.observe(&world, &Event::Output(0, &poison)).is_err());
+        assert!(checker.observe(&world, &Event::Decided(0, &poison)).is_err());
         world.good = Some(true);
-        assert_eq!(checker.observe(&world, &Event::Output(0, &poison)), Ok(()));
+        assert_eq!(checker.observe(&world, &Event::Decided(0, &poison)), Ok(()));
         let good = Event::Folded(0, FragmentId(0), &[1.0, 2.0]);
         assert_eq!(checker.observe(&world, &good), Ok(()));
         let bad = Event::Folded(0, FragmentId(0), &[1.0, f32::NAN]);

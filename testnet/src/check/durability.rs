@@ -8,7 +8,7 @@ use atoll_protocol::id::{ContentId, ContributionId, FragmentId, NodeId, RoundId,
 use atoll_protocol::message::Message;
 use atoll_protocol::outer::Cut;
 
-use super::{Checker, Event, NodeIndex, World, fragments, shares_key};
+use super::{Checker, Event, NodeIndex, World, fragments, shares_key, waited_for_records};
 
 /// One signature for each slot; acknowledged records survive.
 #[derive(Debug, Default)]
@@ -25,10 +25,10 @@ struct Kept {
     captures: BTreeMap<FragmentId, ContentId>,
     refused: BTreeSet<NodeId>,
     bases: BTreeMap<FragmentId, Version>,
-    /// Written by the last output: durable once another follows.
-    waiting: Option<Header>,
+    /// Being written: durable once an output is executed that waited for that.
+    waiting: Vec<Header>,
     /// Being written when the node crashed.
-    in_doubt: Option<Header>,
+    in_doubt: Vec<Header>,
 }
 
 impl Checker for Durability {
@@ -41,11 +41,15 @@ impl Checker for Durability {
         match event {
             Event::Crashed(_) => {
                 let kept = self.kept.entry(node).or_default();
-                // The disk may have it or not.
-                kept.in_doubt = kept.waiting.take();
+                // The disk may have them or not.
+                kept.in_doubt = std::mem::take(&mut kept.waiting);
                 Ok(())
             }
             Event::Started(_) => self.restarted(world, node),
+            Event::Decided(_, Output::Persist(record)) => {
+                self.decided(node, record);
+                Ok(())
+            }
             Event::Output(_, output) => self.output(world, node, output),
             _ => Ok(()),
         }
@@ -57,6 +61,16 @@ impl Checker for Durability {
 }
 
 impl Durability {
+    /// Folds do not wait for the record that says whom they are without.
+    fn decided(&mut self, node: NodeIndex, record: &Record) {
+        let author = match record {
+            Record::Evidence(evidence) => evidence.author(),
+            Record::Revocation(revocation) => revocation.body.node,
+            _ => return,
+        };
+        self.kept.entry(node).or_default().refused.insert(author);
+    }
+
     fn output(
         &mut self,
         world: &dyn World,
@@ -65,21 +79,16 @@ impl Durability {
     ) -> Result<(), String> {
         let own = world.node_id(node);
         let kept = self.kept.entry(node).or_default();
-        // A later output is executed: what was persisted before it is durable.
-        if let Some(header) = kept.waiting.take() {
-            kept.contributions.insert((header.round_id(), header.author), header.id());
-            if header.author == own {
-                kept.captures.insert(header.fragment, header.payload);
+        if waited_for_records(output) {
+            for header in std::mem::take(&mut kept.waiting) {
+                kept.contributions.insert((header.round_id(), header.author), header.id());
+                if header.author == own {
+                    kept.captures.insert(header.fragment, header.payload);
+                }
             }
         }
         match output {
-            Output::Persist(Record::Contribution(signed)) => kept.waiting = Some(signed.body),
-            Output::Persist(Record::Evidence(evidence)) => {
-                kept.refused.insert(evidence.author());
-            }
-            Output::Persist(Record::Revocation(revocation)) => {
-                kept.refused.insert(revocation.body.node);
-            }
+            Output::Persist(Record::Contribution(signed)) => kept.waiting.push(signed.body),
             Output::Persist(Record::Stable { fragment, .. }) => {
                 *kept.bases.entry(*fragment).or_default() += 1;
             }
@@ -158,12 +167,13 @@ impl Durability {
     fn restarted(&mut self, world: &dyn World, node: NodeIndex) -> Result<(), String> {
         let own = world.node_id(node);
         let Some(kept) = self.kept.get_mut(&node) else { return Ok(()) };
-        let in_doubt = kept.in_doubt.take().filter(|header| header.author == own);
+        let mut in_doubt = std::mem::take(&mut kept.in_doubt);
+        in_doubt.retain(|header| header.author == own);
         for fragment in fragments(world) {
             let Some(status) = world.status(node, fragment) else { continue };
             kept.bases.insert(fragment, status.base);
-            let newer = in_doubt.filter(|header| header.fragment == fragment);
-            if let Some(newer) = newer.filter(|it| status.last_capture == Some(it.payload)) {
+            let mut newer = in_doubt.iter().filter(|header| header.fragment == fragment);
+            if let Some(newer) = newer.find(|it| status.last_capture == Some(it.payload)) {
                 kept.captures.insert(fragment, newer.payload);
             }
             let Some(&payload) = kept.captures.get(&fragment) else { continue };
@@ -221,8 +231,8 @@ mod tests {
     fn a_fold_without_a_durable_contribution_is_seen() {
         let mut world = FakeWorld::new(2);
         let mut checker = Durability::default();
-        let capture = Output::Capture { fragment: FragmentId(0) };
-        for output in [world.persist(1, 1, 100), world.persist(0, 1, 100), capture] {
+        let publish = Output::Publish(Vec::new());
+        for output in [world.persist(1, 1, 100), world.persist(0, 1, 100), publish] {
             assert_eq!(checker.observe(&world, &Event::Output(0, &output)), Ok(()));
         }
         let cuts = vec![Cut { round: 1, members: Vec::new() }];

@@ -6,7 +6,7 @@ use atoll_protocol::engine::{FragmentStatus, Output, Record, Report};
 use atoll_protocol::id::{FragmentId, Version};
 use atoll_protocol::message::Message;
 
-use super::{Checker, Event, NodeIndex, World, fragments};
+use super::{Checker, Event, NodeIndex, World, fragments, waited_for_records};
 
 /// What was reached stays reached, unless a heavier history replaces it.
 #[derive(Debug, Default)]
@@ -14,7 +14,7 @@ pub struct Monotone {
     seen: BTreeMap<(NodeIndex, FragmentId), FragmentStatus>,
     durable: BTreeMap<(NodeIndex, FragmentId), Durable>,
     /// What a barrier has not yet made durable.
-    waiting: BTreeMap<NodeIndex, Record>,
+    waiting: BTreeMap<NodeIndex, Vec<Record>>,
     frontiers: BTreeMap<NodeIndex, (u64, u64)>,
     checks: u64,
 }
@@ -69,17 +69,18 @@ impl Monotone {
         node: NodeIndex,
         output: &Output,
     ) -> Result<(), String> {
-        // A later output is executed: what was persisted before it is durable.
-        if let Some(record) = self.waiting.remove(&node) {
-            self.keep(node, &record);
+        if waited_for_records(output) {
+            for record in self.waiting.remove(&node).unwrap_or_default() {
+                self.keep(node, &record);
+            }
         }
         match output {
             Output::Persist(record @ (Record::Stable { .. } | Record::Closed(_))) => {
-                self.waiting.insert(node, record.clone());
+                self.waiting.entry(node).or_default().push(record.clone());
                 Ok(())
             }
             Output::Persist(record @ Record::Installed { history, .. }) => {
-                self.waiting.insert(node, record.clone());
+                self.waiting.entry(node).or_default().push(record.clone());
                 self.seen.remove(&(node, history.fragment));
                 Ok(())
             }

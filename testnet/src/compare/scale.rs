@@ -109,7 +109,7 @@ fn pico() -> Model {
     }
 }
 
-/// The longest that a message takes where nothing else is asked for: machines of one city.
-pub(super) const LATENCY_MS: u64 = 10;
+/// The longest that a message takes where nothing else is asked for: machines in one room.
+pub(super) const LATENCY_MS: u64 = 1;
 /// What each of their links carries.
-pub(super) const MBIT: u64 = 80;
+pub(super) const MBIT: u64 = 1000;

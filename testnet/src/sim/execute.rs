@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use atoll_protocol::codec::PayloadError;
 use atoll_protocol::crypto::content_id;
-use atoll_protocol::engine::{Input, Output, Record};
+use atoll_protocol::engine::{Input, Output, Record, in_the_same_write};
 use atoll_protocol::fault::{Fault, Verdict};
 use atoll_protocol::frontier::Standing;
 use atoll_protocol::id::{ContentId, FragmentId, NodeId};
@@ -70,13 +70,13 @@ impl Simulation<'_> {
         }
     }
 
-    /// Writes a record, and all records that follow at once, in one go. Whatever comes after
-    /// waits until they are durable.
+    /// Writes a record, and all that may be written with it, in one go. Whatever tells anybody
+    /// anything waits until they are durable.
     fn persist(&mut self, node: NodeIndex, record: Record) {
         let mut records = vec![record];
         while let Some(running) = &mut self.world.nodes[node].running
-            && let Some(Task { output: Output::Persist(_), .. }) = running.tasks.front()
-            && let Some(task) = running.tasks.pop_front()
+            && let Some(place) = in_the_same_write(running.tasks.iter().map(|task| &task.output))
+            && let Some(task) = running.tasks.remove(place)
         {
             self.observer.see(&self.world, &Event::Output(node, &task.output));
             if let Output::Persist(record) = task.output {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use atoll_protocol::crypto::Key;
-use atoll_protocol::engine::{Engine, Input, Output};
+use atoll_protocol::engine::{Engine, Input, Output, beside_a_write};
 use atoll_protocol::id::{ContentId, FragmentId, NodeId};
 use atoll_protocol::outer::{Fold, OuterState};
 use atoll_protocol::rng::Rng;
@@ -71,6 +71,15 @@ pub(super) struct Running {
 }
 
 impl Running {
+    /// Takes the next output that nothing holds back.
+    pub(super) fn next_task(&mut self) -> Option<Task> {
+        if !self.barrier {
+            return self.tasks.pop_front();
+        }
+        let place = beside_a_write(self.tasks.iter().map(|task| &task.output))?;
+        self.tasks.remove(place)
+    }
+
     /// Tokens that the swarm has trained, averaged over the fragments: those merged and, about, those
     /// under way.
     pub(super) fn tokens_trained(&self) -> u64 {

@@ -199,9 +199,7 @@ impl Simulation<'_> {
     pub(super) fn work(&mut self, node: NodeIndex) {
         while self.observer.violation.is_none() {
             let Some(running) = &mut self.world.nodes[node].running else { return };
-            if !running.barrier
-                && let Some(task) = running.tasks.pop_front()
-            {
+            if let Some(task) = running.next_task() {
                 self.execute(node, task);
             } else if let Some(input) = running.inbox.pop_front() {
                 self.handle(node, input);
