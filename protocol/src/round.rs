@@ -16,7 +16,7 @@ pub enum RoundStatus {
         /// Contributions needed.
         need: u32,
     },
-    /// Enough contributions; stragglers have until `closes_at`.
+    /// Enough contributions; others have until `closes_at`.
     Grace {
         /// Contributions here.
         have: u32,

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use atoll_protocol::contribution::Header;
 use atoll_protocol::engine::{Command, Fates, Input, Record, Report};
-use atoll_protocol::frontier::Standing;
+use atoll_protocol::frontier::{Frontier, FrontierEntry, Standing};
 use atoll_protocol::genesis::{Genesis, Init, RosterPolicy, TensorKind, TensorSpec};
 use atoll_protocol::id::{ContentId, FragmentId, NodeId};
 use atoll_protocol::message::{Message, Summary};
@@ -113,6 +113,46 @@ fn a_round_that_one_node_closed_alone_is_closed_by_islands_at_rest() {
     room.run(2 * room.genesis.rounds.alive_ms);
     for index in 1..4 {
         assert_eq!(room.digests(index), room.digests(0), "node {index}");
+    }
+}
+
+#[test]
+fn a_round_does_not_wait_for_an_island_that_has_closed_it_without_contributing() {
+    let mut genesis = Genesis { fragments: 1, ..genesis() };
+    genesis.rounds.quorum_percent = 100;
+    for past in [false, true] {
+        let mut room = Room::new(genesis.clone(), 3);
+        room.run(20_000);
+        room.nodes[2].up = false;
+        let (key, from) = (testkit::key(3), room.nodes[2].engine.node());
+        let version = |room: &Room| room.nodes[0].engine.status(FragmentId(0)).unwrap().version;
+        let status = room.nodes[0].engine.status(FragmentId(0)).unwrap();
+        let before = status.version;
+        let entry = FrontierEntry {
+            base: status.base,
+            version: before + if past { 2 } else { 0 },
+            base_trail: status.base_trail.short(),
+            mark_trail: status.base_trail.short(),
+            trail: status.head_trail.short(),
+            digest: status.digest.short(),
+        };
+        let frontier = Frontier {
+            node: from,
+            incarnation: 9,
+            sequence: 1,
+            standing: Standing::CaughtUp,
+            trains: true,
+            step_ms: 100,
+            roster: status.base_trail.short(),
+            first: FragmentId(0),
+            entries: vec![entry],
+        };
+        let bytes = Message::Frontier(key.sign(genesis.run_id(), frontier)).encode();
+        for index in 0..2 {
+            room.input(index, Input::Received { from, bytes: bytes.clone(), receipt: 0 });
+        }
+        room.run(genesis.rounds.alive_ms / 2);
+        assert_eq!(version(&room) >= before + 2, past, "version {} of {before}", version(&room));
     }
 }
 
@@ -462,7 +502,7 @@ fn a_snapshot_that_takes_longer_than_a_few_heartbeats_still_arrives() {
 }
 
 #[test]
-fn who_is_alone_captures_less_often_until_others_have_caught_up() {
+fn where_as_many_lag_as_take_part_captures_are_rarer_until_they_have_caught_up() {
     let matrix = TensorSpec::new("a", &[512, 256], TensorKind::Matrix, Init::Zeros);
     let genesis = Genesis { tensors: vec![matrix], fragments: 1, ..genesis() };
     let usual = genesis.rounds.steps;

@@ -36,8 +36,8 @@ pub(super) struct Course {
     pub(super) closes_at: Option<Time>,
     /// The driver was asked to capture, or the captured payload is being checked.
     pub(super) capture: Option<Capture>,
-    /// Closed rounds in a row that hold nothing but our own contribution.
-    pub(super) alone: u32,
+    /// Closed rounds in a row that held no more contributions than there were stragglers.
+    pub(super) thin: u32,
     /// The version the island trains from.
     pub(super) adopted: Version,
     /// Own contributions by round, kept past stability as far as they may be issued again.
@@ -174,7 +174,7 @@ impl Course {
             quorate_at: None,
             closes_at: None,
             capture: None,
-            alone: 0,
+            thin: 0,
             adopted: 0,
             own: BTreeMap::new(),
             signed: BTreeMap::new(),

@@ -73,7 +73,7 @@ impl Engine {
         if first {
             rounds.first_steps(course.fragment, self.courses.len())
         } else {
-            rounds.steps.saturating_mul(self.stretch(course))
+            rounds.steps.saturating_mul(course.stretch())
         }
     }
 
@@ -183,8 +183,7 @@ impl Engine {
             RoundStatus::Closes(reason) => {
                 course.version = round.number;
                 course.quorate_at = None;
-                let alone = have == 1 && course.own.contains_key(&round.number);
-                course.alone = if alone { course.alone.saturating_add(1) } else { 0 };
+                self.note_stragglers(fragment, have);
                 self.outbox.push(Output::Persist(Record::Closed(round)));
                 let need = seen.need;
                 self.report(Report::Closed { round, have, need, reason });
@@ -397,7 +396,7 @@ impl Engine {
 
     fn seen(&self, round: RoundId, have: u32) -> Seen {
         let rounds = &self.config.genesis.rounds;
-        let (mut live, mut missing) = (0, 0);
+        let (mut live, mut missing, mut past) = (0, 0, 0);
         let mut slowest = Span(0);
         // Both are in the order of nodes, so one walk over each is enough.
         let mut contributors = self.ledger.contributors(round).peekable();
@@ -408,6 +407,7 @@ impl Engine {
             } else if !peer.rests() {
                 live += 1;
                 missing += 1;
+                past += u32::from(peer.has_closed(round));
                 slowest = slowest.max(peer.step);
             }
             // Nothing will come of an island that makes no steps: nobody waits for it.
@@ -425,12 +425,13 @@ impl Engine {
             closed_need = 1;
         }
         if self.planted(Bug::QuorumIgnored) {
-            live = 0;
+            (live, past) = (0, 0);
         }
         let measured = Measured { slowest_step: slowest, transfer: self.transfer.mean() };
         Seen {
             have,
-            need: quorum::need(rounds, live),
+            // Who has closed it will not contribute any more; what it did may be on its way.
+            need: quorum::need(rounds, live - past),
             missing,
             closed_by,
             closed_need,

@@ -1,43 +1,48 @@
-//! What an island that is alone in its rounds does for those who cannot keep up with it: it captures
-//! less often. It trains on meanwhile, and waits for nobody.
+//! What islands do for those who cannot keep up with them: they capture less often. They train on
+//! meanwhile, and wait for nobody.
 
 use super::Engine;
 use super::course::Course;
 use crate::frontier::Standing;
-use crate::id::Version;
+use crate::id::{FragmentId, Version};
 use crate::peers::Peer;
 
 impl Engine {
-    /// How many times the usual steps go by between two captures. More than once only for an island
-    /// whose rounds held nobody else's work for a while though others train: what it sends is more
-    /// than reaches them.
-    pub(super) fn stretch(&self, course: &Course) -> u32 {
-        // Asked last, as it goes through all peers.
-        if course.alone < ALONE_ROUNDS || !self.has_stragglers(course) {
-            1
-        } else if course.alone < 2 * ALONE_ROUNDS {
-            2
-        } else {
-            STRETCH_MAX
-        }
+    /// Takes note of a round that was closed with so many contributions.
+    pub(super) fn note_stragglers(&mut self, fragment: FragmentId, have: u32) {
+        let stragglers = self.stragglers(fragment);
+        let course = &mut self.courses[fragment.index()];
+        let is_thin = usize::try_from(have).is_ok_and(|have| have <= stragglers);
+        course.thin = if is_thin { course.thin.saturating_add(1) } else { 0 };
     }
 
-    /// Whether somebody who would contribute is far behind.
-    fn has_stragglers(&self, course: &Course) -> bool {
+    /// How many who would contribute are far behind.
+    fn stragglers(&self, fragment: FragmentId) -> usize {
+        let version = self.courses[fragment.index()].version;
         let lags = |peer: &Peer| {
-            let version = peer.entry(course.fragment).map(|entry| entry.version);
-            version.is_some_and(|version| version.saturating_add(BEHIND) < course.version)
+            let entry = peer.entry(fragment);
+            entry.is_some_and(|entry| entry.version.saturating_add(BEHIND) < version)
         };
-        let counts = |peer: &Peer| {
+        let would = |peer: &Peer| {
             peer.connected && peer.trains && !peer.rests() && peer.standing != Standing::Muted
         };
-        self.speakers().any(|(_, peer)| counts(peer) && lags(peer))
+        self.speakers().filter(|(_, peer)| would(peer) && lags(peer)).count()
     }
 }
 
-/// Rounds alone before captures become rarer.
-const ALONE_ROUNDS: u32 = 4;
+impl Course {
+    /// How many times the usual steps go by between two captures. More than once only if, for a
+    /// while, at least as many lagged behind as took part: what is sent is more than reaches them.
+    pub(super) fn stretch(&self) -> u32 {
+        match self.thin / THIN_ROUNDS {
+            0 => 1,
+            1 => 2,
+            _ => 4,
+        }
+    }
+}
+
+/// Thin rounds before captures become rarer, and before they become rarer still.
+const THIN_ROUNDS: u32 = 4;
 /// Rounds that a peer may be behind before it counts as one that cannot keep up.
 const BEHIND: Version = 4;
-/// The most that captures become rarer.
-const STRETCH_MAX: u32 = 4;

@@ -1,4 +1,4 @@
-//! How long a round that has quorum waits for stragglers.
+//! How long a round that has quorum waits for more contributions.
 //!
 //! Nobody waits *in* a grace window: islands train on. It only has to be long enough for one
 //! announcement to reach the others, for the slowest of them to come to its next step boundary,

@@ -83,7 +83,9 @@ impl Checker for Accounting {
                 fragments(world).try_for_each(|fragment| self.look(world, node, fragment))
             }
             Event::Input(_, input) => self.input(world, node, input),
-            Event::Output(_, output) => self.output(world, node, output),
+            // What the engine counts goes by what it decided: adoptions may be executed before the
+            // records they follow are durable.
+            Event::Decided(_, output) => self.decided(world, node, output),
             _ => Ok(()),
         }
     }
@@ -129,7 +131,7 @@ impl Accounting {
         }
     }
 
-    fn output(
+    fn decided(
         &mut self,
         world: &dyn World,
         node: NodeIndex,
@@ -439,7 +441,7 @@ mod tests {
         let world = FakeWorld::new(1);
         let mut checker = Accounting::default();
         let persist = world.persist(0, 1, 100);
-        assert_eq!(checker.observe(&world, &Event::Output(0, &persist)), Ok(()));
+        assert_eq!(checker.observe(&world, &Event::Decided(0, &persist)), Ok(()));
         let adopt = |pending: &[ContentId], reissued: &[ContentId]| Output::Adopt {
             fragment: FRAGMENT,
             version: 1,
@@ -447,10 +449,10 @@ mod tests {
             reissued: reissued.to_vec(),
         };
         let payload = ContentId([1; 32]);
-        assert_eq!(checker.observe(&world, &Event::Output(0, &adopt(&[payload], &[]))), Ok(()));
-        assert!(checker.observe(&world, &Event::Output(0, &adopt(&[], &[]))).is_err());
-        assert_eq!(checker.observe(&world, &Event::Output(0, &adopt(&[], &[payload]))), Ok(()));
-        assert_eq!(checker.observe(&world, &Event::Output(0, &adopt(&[], &[]))), Ok(()));
+        assert_eq!(checker.observe(&world, &Event::Decided(0, &adopt(&[payload], &[]))), Ok(()));
+        assert!(checker.observe(&world, &Event::Decided(0, &adopt(&[], &[]))).is_err());
+        assert_eq!(checker.observe(&world, &Event::Decided(0, &adopt(&[], &[payload]))), Ok(()));
+        assert_eq!(checker.observe(&world, &Event::Decided(0, &adopt(&[], &[]))), Ok(()));
     }
 
     #[test]
@@ -466,16 +468,16 @@ mod tests {
         let signed = |world: &FakeWorld| {
             let mut checker = Accounting::default();
             let persist = world.persist(0, 3, 100);
-            assert_eq!(checker.observe(world, &Event::Output(0, &persist)), Ok(()));
+            assert_eq!(checker.observe(world, &Event::Decided(0, &persist)), Ok(()));
             checker
         };
-        assert!(signed(&world).observe(&world, &Event::Output(0, &prune(6))).is_err());
+        assert!(signed(&world).observe(&world, &Event::Decided(0, &prune(6))).is_err());
         let mut checker = signed(&world);
         let lost = Fates { trained: 100, orphaned: 100, ..Fates::default() };
         set(&mut world, lost);
         let step = Input::Stepped { tokens: 0, step_ms: 10 };
         assert!(checker.observe(&world, &Event::Input(0, &step)).is_err(), "its content is here");
-        assert_eq!(checker.observe(&world, &Event::Output(0, &prune(7))), Ok(()));
+        assert_eq!(checker.observe(&world, &Event::Decided(0, &prune(7))), Ok(()));
         assert_eq!(checker.observe(&world, &Event::Input(0, &step)), Ok(()));
         set(&mut world, Fates { trained: 101, orphaned: 101, ..Fates::default() });
         assert!(checker.observe(&world, &Event::Input(0, &step)).is_err(), "more than there was");
@@ -498,15 +500,15 @@ mod tests {
         }
         let outputs = [world.persist(0, 1, 100), adopt(&[], &[first]), successor];
         for output in &outputs {
-            assert_eq!(checker.observe(&world, &Event::Output(0, output)), Ok(()));
+            assert_eq!(checker.observe(&world, &Event::Decided(0, output)), Ok(()));
         }
-        assert_eq!(checker.observe(&world, &Event::Output(0, &adopt(&[second], &[]))), Ok(()));
+        assert_eq!(checker.observe(&world, &Event::Decided(0, &adopt(&[second], &[]))), Ok(()));
         let mut status = status(FRAGMENT, 0, 0, 0);
         status.last_capture = Some(first);
         world.set(0, FRAGMENT, status);
         assert_eq!(checker.observe(&world, &Event::Started(0)), Ok(()));
-        assert_eq!(checker.observe(&world, &Event::Output(0, &adopt(&[first], &[]))), Ok(()));
-        assert!(checker.observe(&world, &Event::Output(0, &adopt(&[], &[]))).is_err());
+        assert_eq!(checker.observe(&world, &Event::Decided(0, &adopt(&[first], &[]))), Ok(()));
+        assert!(checker.observe(&world, &Event::Decided(0, &adopt(&[], &[]))).is_err());
     }
 
     #[test]

@@ -127,8 +127,8 @@ impl Quorum {
         if have >= needed(&world.genesis().rounds, count(world.nodes())) {
             return;
         }
-        let live = self.live(world, node, round);
-        if have < needed(&world.genesis().rounds, live.islands) {
+        let authors = self.arrivals.get(&node).and_then(|arrivals| arrivals.get(&round));
+        if have < self.live(world, node, round).least(world, round, authors) {
             self.unmet.entry(node).or_default().insert(round, world.now());
         }
     }
@@ -146,8 +146,9 @@ impl Quorum {
         let mut arrivals: Vec<Time> =
             authors.into_iter().flat_map(BTreeMap::values).copied().collect();
         arrivals.sort_unstable();
-        let Live { surely, islands: live } = self.live(world, node, round);
-        let least = needed(rounds, live);
+        let live = self.live(world, node, round);
+        let least = live.least(world, round, authors);
+        let Live { surely, islands: live } = live;
         // Whoever follows most of the swarm relies on their quorum.
         let follows = matches!(reason, CloseReason::Peers { .. });
         if !follows && have < need || need < needed(rounds, 0) {
@@ -252,6 +253,23 @@ struct Live<'a> {
     surely: Vec<(&'a NodeId, &'a Peer)>,
     /// How many they are, with the node's own island.
     islands: u32,
+}
+
+impl Live<'_> {
+    /// The quorum of those who had contributed or might still have.
+    fn least(
+        &self,
+        world: &dyn World,
+        round: RoundId,
+        authors: Option<&BTreeMap<NodeId, Time>>,
+    ) -> u32 {
+        let is_past = |(island, peer): &&(&NodeId, &Peer)| {
+            peer.version(round.fragment).is_some_and(|version| version >= round.number)
+                && !authors.is_some_and(|authors| authors.contains_key(*island))
+        };
+        let past = count(self.surely.iter().filter(is_past).count());
+        needed(&world.genesis().rounds, self.islands.saturating_sub(past))
+    }
 }
 
 fn grace(rounds: &Rounds, waited: Span, window: Span, since: Span) -> Result<(), String> {
