@@ -89,7 +89,7 @@ pub struct Driver {
     observer: Observer,
     /// Outputs in the order the engine made them.
     outputs: VecDeque<Task>,
-    /// The write that holds the outputs back.
+    /// The write that outputs wait for, unless they promise nothing.
     write: Option<Write>,
     parts: Vec<Part>,
     serving: Arc<Serving>,
@@ -196,11 +196,12 @@ impl Driver {
         self.wake_island();
     }
 
-    /// Takes the next output that nothing holds back.
+    /// Takes the next output that nothing holds back. Behind a disk that takes nothing all wait once
+    /// they are many, because what is done makes more of them.
     fn next_task(&mut self) -> Option<Task> {
         match &self.write {
             None => self.outputs.pop_front(),
-            Some(write) if write.forgets() => None,
+            Some(write) if write.forgets() || self.outputs.len() >= OUTPUTS_MAX => None,
             Some(_) => {
                 let place = beside_a_write(self.outputs.iter().map(|task| &task.output))?;
                 self.outputs.remove(place)

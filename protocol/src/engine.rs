@@ -251,7 +251,7 @@ impl Engine {
         self.settle();
     }
 
-    /// The next thing to do, strictly in order.
+    /// The next thing to do, in order.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outbox.pop()
     }

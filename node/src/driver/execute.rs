@@ -11,7 +11,7 @@ use crate::island::host::Errand;
 use crate::observe::Event;
 use crate::store::StoreError;
 
-/// A change of the store that holds back whatever follows it.
+/// A change of the store that holds back what follows it, unless that promises nothing.
 #[derive(Clone, Debug)]
 pub(super) struct Write {
     change: Change,

@@ -219,6 +219,7 @@ impl Engine {
         if !good || chain.base_digest() != content {
             return;
         }
+        course.thin = 0;
         let before = std::mem::replace(&mut course.chain, chain);
         let trails = std::mem::take(&mut course.trails);
         let version = std::mem::replace(&mut course.version, 0);

@@ -183,7 +183,6 @@ mod tests {
     fn install(course: &mut Course, chain: Chain) -> Reclaimed {
         let old = Old { chain: course.chain.clone(), trails: Vec::new(), version: course.version };
         course.version = chain.base();
-        course.thin = 0;
         course.chain = chain;
         course.reclaim(&old, false)
     }

@@ -183,7 +183,7 @@ impl Engine {
             RoundStatus::Closes(reason) => {
                 course.version = round.number;
                 course.quorate_at = None;
-                self.note_stragglers(fragment, have);
+                self.note_stragglers(round, have);
                 self.outbox.push(Output::Persist(Record::Closed(round)));
                 let need = seen.need;
                 self.report(Report::Closed { round, have, need, reason });

@@ -4,29 +4,33 @@
 use super::Engine;
 use super::course::Course;
 use crate::frontier::Standing;
-use crate::id::{FragmentId, Version};
+use crate::id::{NodeId, RoundId, Version};
 use crate::peers::Peer;
 
 impl Engine {
     /// Takes note of a round that was closed with so many contributions.
-    pub(super) fn note_stragglers(&mut self, fragment: FragmentId, have: u32) {
-        let stragglers = self.stragglers(fragment);
-        let course = &mut self.courses[fragment.index()];
+    pub(super) fn note_stragglers(&mut self, round: RoundId, have: u32) {
+        let stragglers = self.stragglers(round);
+        let course = &mut self.courses[round.fragment.index()];
         let is_thin = usize::try_from(have).is_ok_and(|have| have <= stragglers);
         course.thin = if is_thin { course.thin.saturating_add(1) } else { 0 };
     }
 
-    /// How many who would contribute are far behind.
-    fn stragglers(&self, fragment: FragmentId) -> usize {
-        let version = self.courses[fragment.index()].version;
+    /// How many who would contribute are far behind. Who is in the round is not, whatever it says of
+    /// its version while it folds again; and an island that has to wait for its first state rests.
+    fn stragglers(&self, round: RoundId) -> usize {
         let lags = |peer: &Peer| {
-            let entry = peer.entry(fragment);
-            entry.is_some_and(|entry| entry.version.saturating_add(BEHIND) < version)
+            let entry = peer.entry(round.fragment);
+            entry.is_some_and(|entry| entry.version.saturating_add(BEHIND) < round.number)
         };
         let would = |peer: &Peer| {
-            peer.connected && peer.trains && !peer.rests() && peer.standing != Standing::Muted
+            let rests = peer.rests() && peer.standing != Standing::Joining;
+            peer.connected && peer.trains && !rests && peer.standing != Standing::Muted
         };
-        self.speakers().filter(|(_, peer)| would(peer) && lags(peer)).count()
+        let takes_part = |node: &NodeId| self.ledger.slot(round, node).is_some();
+        let straggles =
+            |(node, peer): &(&NodeId, &Peer)| would(peer) && lags(peer) && !takes_part(node);
+        self.speakers().filter(straggles).count()
     }
 }
 

@@ -11,6 +11,7 @@ use atoll_protocol::crypto::{Key, content_id};
 use atoll_protocol::engine::{Engine, EngineConfig, FetchOutcome, Input, Output, Record, Report};
 use atoll_protocol::fault::{Fault, Verdict};
 use atoll_protocol::fragment::Fragment;
+use atoll_protocol::frontier::Standing;
 use atoll_protocol::genesis::{Genesis, Init, TensorKind, TensorSpec};
 use atoll_protocol::id::{ContentId, FragmentId, NodeId};
 use atoll_protocol::message::Message;
@@ -33,6 +34,8 @@ pub(crate) struct Node {
     /// What it asked somebody for, in order.
     pub(crate) fetched: Vec<ContentId>,
     pub(crate) up: bool,
+    /// Whether its island steps: not before it has a first state.
+    steps: bool,
     store: Store,
     folds: Vec<Fold>,
     captures: u32,
@@ -144,7 +147,7 @@ impl Room {
         before - store.0.len()
     }
 
-    /// Lets time pass; every up node's island makes one step each 100 ms.
+    /// Lets time pass; every up node's island makes one step each 100 ms, once it has a state.
     pub(crate) fn run(&mut self, ms: u64) {
         let end = self.now.0 + ms;
         while self.now.0 < end {
@@ -159,7 +162,9 @@ impl Room {
                     self.nodes[index].engine.handle_timeout(self.now);
                     self.execute(index);
                 }
-                if !self.idle && (self.now.0 / 10 + index as u64).is_multiple_of(10) {
+                let Node { engine, steps, .. } = &mut self.nodes[index];
+                *steps |= engine.standing() == Standing::CaughtUp;
+                if *steps && !self.idle && (self.now.0 / 10 + index as u64).is_multiple_of(10) {
                     self.input(index, Input::Stepped { tokens: 32, step_ms: 100 });
                 }
             }
@@ -247,6 +252,7 @@ impl Room {
             asked: 0,
             fetched: Vec::new(),
             up: true,
+            steps: incarnation > 1,
             store,
             folds,
             captures: 0,

@@ -37,8 +37,7 @@ struct Contribution {
     payload: ContentId,
     round: RoundId,
     tokens: u64,
-    /// Its content is no longer on disk, so it cannot come back.
-    dropped: bool,
+    content: Content,
     /// Its content came back to fresh. From then on its tokens count in the next contribution,
     /// also if a history that holds this one survives in the end.
     again: Again,
@@ -52,6 +51,15 @@ impl Contribution {
     fn is_past(&self, base: Version, horizon: Version) -> bool {
         self.round.number.saturating_add(horizon) <= base
     }
+}
+
+/// Whether what a contribution holds can come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Content {
+    OnDisk,
+    /// The engine gave it up. A crash may come before that is done.
+    GivenUp,
+    Gone,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +94,10 @@ impl Checker for Accounting {
             // What the engine counts goes by what it decided: adoptions may be executed before the
             // records they follow are durable.
             Event::Decided(_, output) => self.decided(world, node, output),
+            Event::Output(_, Output::Prune { fragment, payloads, .. }) => {
+                self.own(node, *fragment).gone(payloads);
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -194,7 +206,7 @@ impl Accounting {
         let mut stable: Option<Option<Vec<ContributionId>>> = None;
         for contribution in &own.contributions {
             self.checks += 1;
-            if contribution.dropped
+            if contribution.content != Content::OnDisk
                 || contribution.again != Again::No
                 || pending.contains(&contribution.payload)
                 || own.folded.contains(&contribution.id)
@@ -319,7 +331,7 @@ impl Own {
             payload,
             round,
             tokens: header.tokens,
-            dropped: false,
+            content: Content::OnDisk,
             again: Again::No,
             unknowable: false,
         });
@@ -335,10 +347,11 @@ impl Own {
     ) -> Option<RoundId> {
         let mut early = None;
         for contribution in &mut self.contributions {
-            if contribution.dropped || !payloads.contains(&contribution.payload) {
+            if contribution.content != Content::OnDisk || !payloads.contains(&contribution.payload)
+            {
                 continue;
             }
-            contribution.dropped = true;
+            contribution.content = Content::GivenUp;
             if contribution.again == Again::No && !contribution.is_past(through, horizon) {
                 early = Some(contribution.round);
             }
@@ -346,11 +359,21 @@ impl Own {
         early
     }
 
+    /// What was given up is no longer on the disk.
+    fn gone(&mut self, payloads: &[ContentId]) {
+        let given_up = |it: &&mut Contribution| it.content == Content::GivenUp;
+        for contribution in self.contributions.iter_mut().filter(given_up) {
+            if payloads.contains(&contribution.payload) {
+                contribution.content = Content::Gone;
+            }
+        }
+    }
+
     /// Tokens of contributions whose content need not be there any more.
     fn may_be_lost(&self, horizon: Version) -> u64 {
         let past =
-            self.contributions.iter().filter(|it| it.dropped || it.is_past(self.base, horizon));
-        past.map(|it| it.tokens).sum()
+            |it: &&Contribution| it.content != Content::OnDisk || it.is_past(self.base, horizon);
+        self.contributions.iter().filter(past).map(|it| it.tokens).sum()
     }
 
     /// The history installed remembers nothing at or below `root`, and had parted from the one
@@ -386,6 +409,9 @@ impl Own {
         let lost: Vec<Contribution> = lost;
         self.contributions = kept;
         for contribution in &mut self.contributions {
+            if contribution.content == Content::GivenUp {
+                contribution.content = Content::OnDisk;
+            }
             if match contribution.again {
                 Again::No => false,
                 Again::Next => true,
@@ -481,6 +507,30 @@ mod tests {
         assert_eq!(checker.observe(&world, &Event::Input(0, &step)), Ok(()));
         set(&mut world, Fates { trained: 101, orphaned: 101, ..Fates::default() });
         assert!(checker.observe(&world, &Event::Input(0, &step)).is_err(), "more than there was");
+    }
+
+    #[test]
+    fn what_was_given_up_is_there_again_after_a_crash_that_came_before_it_was_gone() {
+        let mut world = FakeWorld::new(1);
+        world.genesis.rounds.horizon = 4;
+        let payloads = vec![ContentId([1; 32])];
+        let prune = Output::Prune { fragment: FRAGMENT, through: 7, own_through: 0, payloads };
+        let adopt =
+            Output::Adopt { fragment: FRAGMENT, version: 1, pending: vec![], reissued: vec![] };
+        for (gone, fine) in [(false, false), (true, true)] {
+            let mut checker = Accounting::default();
+            for output in [&world.persist(0, 3, 100), &prune] {
+                assert_eq!(checker.observe(&world, &Event::Decided(0, output)), Ok(()));
+            }
+            if gone {
+                assert_eq!(checker.observe(&world, &Event::Output(0, &prune)), Ok(()));
+            }
+            let mut status = status(FRAGMENT, 0, 0, 0);
+            status.last_capture = Some(ContentId([1; 32]));
+            world.set(0, FRAGMENT, status);
+            assert_eq!(checker.observe(&world, &Event::Started(0)), Ok(()));
+            assert_eq!(checker.observe(&world, &Event::Decided(0, &adopt)).is_ok(), fine);
+        }
     }
 
     #[test]

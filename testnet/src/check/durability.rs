@@ -23,7 +23,10 @@ pub struct Durability {
 struct Kept {
     contributions: BTreeMap<(RoundId, NodeId), ContributionId>,
     captures: BTreeMap<FragmentId, ContentId>,
+    /// Whom it was written, or begun to be written, that the node refuses.
     refused: BTreeSet<NodeId>,
+    /// Whom it refuses unless it crashes: folds do not wait for the record that says so.
+    unwritten: BTreeSet<NodeId>,
     bases: BTreeMap<FragmentId, Version>,
     /// Being written: durable once an output is executed that waited for that.
     waiting: Vec<Header>,
@@ -43,11 +46,13 @@ impl Checker for Durability {
                 let kept = self.kept.entry(node).or_default();
                 // The disk may have them or not.
                 kept.in_doubt = std::mem::take(&mut kept.waiting);
+                kept.unwritten.clear();
                 Ok(())
             }
             Event::Started(_) => self.restarted(world, node),
             Event::Decided(_, Output::Persist(record)) => {
-                self.decided(node, record);
+                let refused = refused(record);
+                self.kept.entry(node).or_default().unwritten.extend(refused);
                 Ok(())
             }
             Event::Output(_, output) => self.output(world, node, output),
@@ -61,16 +66,6 @@ impl Checker for Durability {
 }
 
 impl Durability {
-    /// Folds do not wait for the record that says whom they are without.
-    fn decided(&mut self, node: NodeIndex, record: &Record) {
-        let author = match record {
-            Record::Evidence(evidence) => evidence.author(),
-            Record::Revocation(revocation) => revocation.body.node,
-            _ => return,
-        };
-        self.kept.entry(node).or_default().refused.insert(author);
-    }
-
     fn output(
         &mut self,
         world: &dyn World,
@@ -86,6 +81,9 @@ impl Durability {
                     kept.captures.insert(header.fragment, header.payload);
                 }
             }
+        }
+        if let Output::Persist(record) = output {
+            kept.refused.extend(refused(record));
         }
         match output {
             Output::Persist(Record::Contribution(signed)) => kept.waiting.push(signed.body),
@@ -154,7 +152,8 @@ impl Durability {
             let last = (round, NodeId([255; 32]));
             for ((_, author), id) in kept.contributions.range(first..=last) {
                 self.checks += 1;
-                if !members.contains(author) && !kept.refused.contains(author) {
+                let refused = kept.refused.contains(author) || kept.unwritten.contains(author);
+                if !members.contains(author) && !refused {
                     return Err(format!(
                         "node {node} folds {round} without {id} of {author}, which was durable"
                     ));
@@ -188,6 +187,15 @@ impl Durability {
     }
 }
 
+/// Whom a record makes the node refuse.
+fn refused(record: &Record) -> Option<NodeId> {
+    match record {
+        Record::Evidence(evidence) => Some(evidence.author()),
+        Record::Revocation(revocation) => Some(revocation.body.node),
+        _ => None,
+    }
+}
+
 /// Announcements are the first kind of message.
 fn is_announcement(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0, 0, 0, 0])
@@ -195,6 +203,8 @@ fn is_announcement(bytes: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use atoll_protocol::ledger::Evidence;
+
     use super::*;
     use crate::check::fake::{FakeWorld, RUN, status};
 
@@ -245,6 +255,29 @@ mod tests {
         restarted.last_capture = Some(ContentId([8; 32]));
         world.set(0, FragmentId(0), restarted);
         assert!(checker.observe(&world, &Event::Started(0)).is_err());
+    }
+
+    #[test]
+    fn who_is_refused_only_until_a_crash_belongs_into_the_fold_after_it() {
+        let world = FakeWorld::new(2);
+        let (one, other) = (world.signed(1, 1, 100, RUN), world.signed(1, 1, 200, RUN));
+        let evidence = Record::Evidence(Evidence::between(&one, &other).unwrap());
+        let evidence = Output::Persist(evidence);
+        let cuts = vec![Cut { round: 1, members: Vec::new() }];
+        let fold = Output::Materialise { fragment: FragmentId(0), cuts };
+        for (written, fine) in [(false, false), (true, true)] {
+            let mut checker = Durability::default();
+            for output in [world.persist(1, 1, 100), Output::Publish(Vec::new())] {
+                assert_eq!(checker.observe(&world, &Event::Output(0, &output)), Ok(()));
+            }
+            assert_eq!(checker.observe(&world, &Event::Decided(0, &evidence)), Ok(()));
+            assert_eq!(checker.observe(&world, &Event::Output(0, &fold)), Ok(()));
+            if written {
+                assert_eq!(checker.observe(&world, &Event::Output(0, &evidence)), Ok(()));
+            }
+            assert_eq!(checker.observe(&world, &Event::Crashed(0)), Ok(()));
+            assert_eq!(checker.observe(&world, &Event::Output(0, &fold)).is_ok(), fine);
+        }
     }
 
     #[test]

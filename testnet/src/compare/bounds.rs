@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::section::{CALM, Section};
+use super::section::{CALM, FAR_MS, Section};
 use super::table::Row;
 use super::variant::Method;
 use super::weather::Weather;
@@ -18,8 +18,10 @@ pub(super) fn print(out: &mut dyn Write, rows: &[Row]) -> io::Result<bool> {
         writeln!(out, "{word}: {what}: {value:.4}, at most {most}")
     };
     let ways = |method| {
-        rows.iter()
-            .find(move |it| it.variant.section == Section::Ways && it.variant.method == method)
+        rows.iter().find(move |it| {
+            let variant = &it.variant;
+            (variant.section, variant.method, variant.latency_ms) == (Section::Ways, method, None)
+        })
     };
     let ratio = |weather| ways(Method::Swarm(weather)).and_then(|row| row.ratio);
     bound("Atoll / central", ratio(Weather::Calm), 1.005)?;
@@ -34,6 +36,12 @@ pub(super) fn print(out: &mut dyn Write, rows: &[Row]) -> io::Result<bool> {
     let loss = |method| ways(method).and_then(|row| row.loss);
     let gain = loss(Method::OneIsland).zip(loss(CALM)).map(|(alone, together)| together / alone);
     bound("Atoll / one island as long", gain, 0.99)?;
+    let far = rows
+        .iter()
+        .find(|row| row.variant.section == Section::Ways && row.variant.latency_ms == Some(FAR_MS));
+    if let Some(ratio) = far.and_then(|row| row.ratio) {
+        writeln!(out, "note: Atoll, messages up to a tenth of a step, / central: {ratio:.4}")?;
+    }
     if let Some((atoll, later)) = without_waiting {
         let ratio = atoll / later;
         writeln!(out, "note: Atoll / central DiLoCo that is adopted a step later: {ratio:.4}")?;

@@ -98,6 +98,8 @@ fn ways() -> Vec<Variant> {
         Variant { delay: 1, ..new("central DiLoCo, adopted a step later", Method::Central) },
         new("pairwise gossip (NoLoCo)", Method::Pairwise),
         new("Atoll", CALM),
+        // A message takes a tenth of a step, and not a hundredth.
+        Variant { latency_ms: Some(FAR_MS), ..new("Atoll, messages up to 10 ms", CALM) },
         new("Atoll, speeds 1 to 1/4", Method::Swarm(Weather::Spread)),
         new("Atoll, speeds 1 to 1/4, storm", Method::Swarm(Weather::Storm)),
         new("Atoll, split", Method::Swarm(Weather::Split)),
@@ -205,6 +207,7 @@ pub(super) const CALM: Method = Method::Swarm(Weather::Calm);
 const ADAMW_RATES: [f32; 3] = [1e-3, 2e-3, 4e-3];
 /// A room, a city, a country, a continent, an ocean.
 const LATENCIES_MS: [u64; 5] = [1, 10, 30, 60, 200];
+pub(super) const FAR_MS: u64 = 10;
 const SPANS: [u32; 4] = [8, 12, 24, 96];
 /// Outer learning rate and momentum.
 const OUTER: [(f32, f32); 5] = [(1.0, 0.0), (1.0, 0.3), (0.7, 0.5), (0.7, 0.7), (0.7, 0.9)];

@@ -51,7 +51,7 @@ pub(super) struct Running {
     /// Inputs that came up while outputs were executed.
     pub(super) inbox: VecDeque<Input>,
     pub(super) tasks: VecDeque<Task>,
-    /// Whether a write holds the outputs back.
+    /// Whether a write is under way, for which outputs wait unless they promise nothing.
     pub(super) barrier: bool,
     pub(super) parts: Vec<Part>,
     pub(super) island: Option<Island>,

@@ -1,7 +1,10 @@
 //! A hard cap on a rate, shared by all streams in one direction.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio::time::sleep;
 
 use super::super::traffic::{Direction, Traffic};
 use super::PIECE_BYTES_MAX;
@@ -19,6 +22,18 @@ pub(in crate::net) struct Bucket {
     traffic: Arc<Traffic>,
     /// Held by whoever's turn it is, until it may send.
     turn: tokio::sync::Mutex<Turn>,
+    /// Time that was given back and that nobody has got yet.
+    back: Mutex<Duration>,
+    /// Somebody has given time back.
+    sooner: Notify,
+}
+
+/// What somebody has taken.
+#[must_use = "what is not used may be given back"]
+#[derive(Debug)]
+pub(super) struct Taken {
+    /// When its time is over; none without a cap.
+    until: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -40,7 +55,14 @@ impl Bucket {
         traffic: Arc<Traffic>,
     ) -> Self {
         let rate = rate.map(|rate| rate.max(RATE_MIN));
-        Self { rate, direction, traffic, turn: Default::default() }
+        Self {
+            rate,
+            direction,
+            traffic,
+            turn: Default::default(),
+            back: Mutex::default(),
+            sooner: Notify::new(),
+        }
     }
 
     /// The cap in bytes per second.
@@ -57,21 +79,35 @@ impl Bucket {
     }
 
     /// Waits until `bytes` of contents may go.
-    pub(super) async fn take(&self, bytes: usize) {
-        let Some(rate) = self.rate else { return };
+    pub(super) async fn take(&self, bytes: usize) -> Taken {
+        let Some(rate) = self.rate else { return Taken { until: None } };
         let mut turn = self.turn.lock().await;
+        turn.put_back(self.given_back(), Instant::now());
         let around = self.traffic.around(self.direction);
-        let wait = turn.wait(rate, bytes, around, Instant::now());
-        if !wait.is_zero() {
-            tokio::time::sleep(wait).await;
+        let mut wait = turn.wait(rate, bytes, around, Instant::now());
+        while !wait.is_zero() {
+            let begun = Instant::now();
+            tokio::select! {
+                () = sleep(wait) => break,
+                () = self.sooner.notified() => {
+                    let left = wait.saturating_sub(begun.elapsed());
+                    wait = left - turn.put_back(self.given_back().min(left), Instant::now());
+                }
+            }
         }
+        Taken { until: turn.free_at }
     }
 
-    /// Gives back what was taken for bytes that never came.
-    pub(super) async fn give_back(&self, bytes: usize) {
-        if let Some(rate) = self.rate {
-            self.turn.lock().await.give_back(rate, bytes);
-        }
+    /// Gives back the time of bytes that never came, as far as it is not over: nobody saves it up.
+    pub(super) fn give_back(&self, taken: Taken) {
+        let Some(until) = taken.until else { return };
+        let left = until.saturating_duration_since(Instant::now());
+        *self.back.lock().unwrap_or_else(PoisonError::into_inner) += left;
+        self.sooner.notify_one();
+    }
+
+    fn given_back(&self) -> Duration {
+        std::mem::take(&mut *self.back.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -79,7 +115,10 @@ impl Turn {
     /// How long to wait before sending `bytes`, which are counted as sent, when so many others
     /// went `around` contents since the start.
     fn wait(&mut self, rate: u64, bytes: usize, around: u64, now: Instant) -> Duration {
-        let time = |bytes| time(rate, bytes);
+        let time = |bytes: u64| {
+            let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
+            Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        };
         let new = around.saturating_sub(self.seen);
         self.seen = self.seen.max(around);
         let free_at = self.free_at.unwrap_or(now);
@@ -96,15 +135,13 @@ impl Turn {
         start.saturating_duration_since(now)
     }
 
-    fn give_back(&mut self, rate: u64, bytes: usize) {
-        self.free_at = self.free_at.and_then(|at| at.checked_sub(time(rate, bytes as u64)));
+    /// Everything that comes is sooner by so much, but not before now; by how much it is.
+    fn put_back(&mut self, time: Duration, now: Instant) -> Duration {
+        let Some(free_at) = self.free_at else { return Duration::ZERO };
+        let back = time.min(free_at.saturating_duration_since(now));
+        self.free_at = Some(free_at - back);
+        back
     }
-}
-
-/// What so many bytes take at a rate.
-fn time(rate: u64, bytes: u64) -> Duration {
-    let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
-    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
 /// Slower than this, nothing works.
@@ -150,19 +187,30 @@ mod tests {
         wire as f64 / (rate as f64 * (now - start).as_secs_f64())
     }
 
-    #[test]
-    fn what_never_came_costs_nothing() {
-        let (mut turn, now) = (Turn::default(), Instant::now());
-        assert_eq!(turn.wait(1000, 10_000, 0, now), Duration::ZERO);
-        turn.give_back(1000, 10_000);
-        assert_eq!(turn.wait(1000, 500, 0, now), Duration::ZERO);
-        assert!(turn.wait(1000, 500, 0, now) > Duration::ZERO, "what came does");
+    #[tokio::test]
+    async fn what_never_came_costs_nobody_anything() {
+        let bucket = bucket(Some(RATE_MIN));
+        // An hour's worth, and whoever waits for it to be over.
+        let taken = bucket.take(3600 * 1024).await;
+        let mut next = Box::pin(bucket.take(512));
+        assert!(futures::poll!(next.as_mut()).is_pending());
+        bucket.give_back(taken);
+        let _its = tokio::time::timeout(Duration::from_secs(60), next).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_was_given_back_after_its_time_is_not_saved_up() {
+        let bucket = bucket(Some(RATE_MIN));
+        let past = Instant::now().checked_sub(Duration::from_secs(1));
+        let _now = bucket.take(3600 * 1024).await;
+        (0..9).for_each(|_| bucket.give_back(Taken { until: past }));
+        assert!(futures::poll!(Box::pin(bucket.take(512)).as_mut()).is_pending());
     }
 
     #[test]
     fn no_cap_never_waits() {
         let bucket = bucket(None);
-        futures::executor::block_on(bucket.take(1 << 30));
+        let _all = futures::executor::block_on(bucket.take(1 << 30));
         assert_eq!(bucket.quantum(), PIECE_BYTES_MAX);
     }
 
@@ -228,7 +276,7 @@ mod tests {
     async fn nobody_is_overtaken() {
         // The first waits for its time; the second asked later and waits for its turn.
         let bucket = bucket(Some(RATE_MIN));
-        bucket.take(1000).await;
+        let _before = bucket.take(1000).await;
         let (mut first, second) = (Box::pin(bucket.take(1)), bucket.take(1));
         tokio::pin!(second);
         assert!(futures::poll!(first.as_mut()).is_pending());

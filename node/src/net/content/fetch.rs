@@ -185,16 +185,19 @@ impl Fetcher {
         let most = usize::try_from(order.bytes_max).unwrap_or(usize::MAX);
         let came = AtomicU64::new(0);
         let count = |bytes: usize| {
-            came.fetch_add(bytes as u64, Ordering::Relaxed);
-            self.traffic.payload_down.fetch_add(bytes as u64, Ordering::Relaxed);
+            let before = came.fetch_add(bytes as u64, Ordering::Relaxed);
+            // What comes in a second try beyond what was taken has its time afterwards, like all
+            // that is no content.
+            let taken = order.bytes_max.saturating_sub(before).min(bytes as u64);
+            self.traffic.payload_down.fetch_add(taken, Ordering::Relaxed);
         };
-        self.download.take(most).await;
+        let taken = self.download.take(most).await;
         let asked = self.ask(order, Request::Whole(content), order.bytes_max, count);
         let asked = timeout(SLICE + CLOSING, asked).await.unwrap_or(Err(End::Lost));
         *received = came.load(Ordering::Relaxed);
         if *received == 0 {
             // Most of those who have not got it yet say so.
-            self.download.give_back(most).await;
+            self.download.give_back(taken);
         }
         let (holder, Answered { bytes, took }) = asked?;
         if content_id(&bytes) != content {

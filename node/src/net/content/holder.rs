@@ -124,7 +124,7 @@ async fn ask_all<'a>(
         let Some(taken) = taken else { break };
         let range = taken.range();
         let bytes = job.outline.range(range.end - 1).end - job.outline.range(range.start).start;
-        fetcher.download.take(usize::try_from(bytes).unwrap_or(usize::MAX)).await;
+        let _taken = fetcher.download.take(usize::try_from(bytes).unwrap_or(usize::MAX)).await;
         let content = job.content;
         let (first, count) = (range.start, range.end - range.start);
         place.send(taken);
