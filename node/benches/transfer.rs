@@ -221,6 +221,7 @@ fn net(
         external: Vec::new(),
         bootstrap: Vec::new(),
         peers,
+        visits: false,
         mdns: false,
         upnp: false,
         max_upload: None,

@@ -70,6 +70,9 @@ pub struct NetConfig {
     /// Peers to try: the peer cache, and what a ticket names. Addresses of our own among them are
     /// those that we listened on before.
     pub peers: Vec<String>,
+    /// Whether it comes for a moment only: nobody is told where it is, so that nobody looks for it
+    /// when it has gone.
+    pub visits: bool,
     /// Whether to look for peers on the local network.
     pub mdns: bool,
     /// Whether to ask the router for a port.
@@ -138,6 +141,7 @@ pub fn start(
         traffic: traffic.clone(),
         status: status.clone(),
         max_upload: config.max_upload,
+        visits: config.visits,
     });
     task.begin(&config)?;
     let serving = tokio::spawn(server.clone().run(incoming));

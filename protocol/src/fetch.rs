@@ -174,6 +174,11 @@ impl Fetcher {
         self.wants.get(content).is_some_and(|want| want.asked.is_some())
     }
 
+    /// Whether `content` is wanted, and not everybody who should have it was asked in vain.
+    pub fn may_come(&self, content: &ContentId) -> bool {
+        self.wants.get(content).is_some_and(|want| want.attempts as usize <= want.holders.len())
+    }
+
     /// Who should have a content that is wanted.
     pub fn holders(&self, content: &ContentId) -> Vec<NodeId> {
         self.wants.get(content).map_or_else(Vec::new, |want| want.holders.clone())

@@ -328,6 +328,49 @@ fn those_who_join_whoever_made_the_run_all_at_once_go_on_from_its_state() {
 }
 
 #[test]
+fn a_newcomer_hears_its_sponsor_before_it_takes_anybodys_state() {
+    let mut room = Room::founded(genesis(), 1, true);
+    room.run(2_000);
+    room.founds = false;
+    room.sponsor = Some(room.nodes[0].engine.node());
+    (2..=4).for_each(|n| room.join(n));
+    room.run(20_000);
+    let asks = |room: &mut Room| {
+        room.join(u8::try_from(room.nodes.len()).unwrap() + 1);
+        room.run(1_500);
+        room.nodes.last().unwrap().fetched.len()
+    };
+    assert!(asks(&mut room) > 0, "its sponsor has spoken");
+    room.silent = vec![0];
+    assert_eq!(asks(&mut room), 0, "the others' states are older in a moment");
+    room.run(5_000);
+    assert!(room.nodes.last().unwrap().engine.standing() == Standing::CaughtUp, "nor for ever");
+}
+
+#[test]
+fn payloads_wait_until_a_newcomer_has_all_of_its_bases() {
+    let tensor = |name: &str, elements| {
+        TensorSpec::new(name, &[elements, 64], TensorKind::Matrix, Init::Zeros)
+    };
+    let mut genesis = Genesis { tensors: vec![tensor("a", 256), tensor("b", 4)], ..genesis() };
+    genesis.rounds.horizon = 64;
+    let mut room = Room::founded(genesis, 1, true);
+    room.run(10_000);
+    room.founds = false;
+    room.sponsor = Some(room.nodes[0].engine.node());
+    // The large base takes its time, the small one and all payloads of its fragment do not.
+    room.thin = Some((1, 5_000));
+    room.join(2);
+    room.run(4_000);
+    assert_eq!(installed(&room.nodes[1]), 1);
+    assert_eq!(room.nodes[1].fetched.len(), 2, "nothing but the two bases");
+    room.thin = None;
+    room.run(10_000);
+    assert_eq!(room.nodes[1].engine.standing(), Standing::CaughtUp);
+    assert_eq!(installed(&room.nodes[1]), 2, "each base once");
+}
+
+#[test]
 fn who_came_with_a_ticket_calls_stable_what_its_sponsor_does() {
     let mut room = Room::founded(genesis(), 1, true);
     room.run(10_000);

@@ -226,6 +226,7 @@ fn net(
         external: config.external.clone(),
         bootstrap: merged(&config.bootstrap, &ticket.bootstrap),
         peers: merged(&store.peers(), &ticket.peers),
+        visits: false,
         mdns: config.mdns,
         upnp: config.upnp,
         max_upload: config.max_upload.map(|rate| rate.bytes()),

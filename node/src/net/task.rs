@@ -79,6 +79,7 @@ pub(super) struct Parts {
     pub(super) traffic: Arc<Traffic>,
     pub(super) status: Arc<Mutex<NetStatus>>,
     pub(super) max_upload: Option<u64>,
+    pub(super) visits: bool,
 }
 
 /// The network's task.
@@ -127,12 +128,13 @@ impl Task {
             traffic,
             status,
             max_upload,
+            visits,
         } = parts;
         let now = Instant::now();
         let seed = swarm.local_peer_id().to_bytes();
         let seed = blake3::hash(&seed).as_bytes()[..8].try_into().expect("8 bytes");
         Self {
-            discovery: Discovery::new(&protocols, now),
+            discovery: Discovery::new(&protocols, visits, now),
             swarm,
             protocols,
             inbox,
@@ -362,7 +364,8 @@ impl Task {
             self.command(command);
         }
         self.unregister();
-        if !self.peers.is_empty() {
+        // Whoever only visited has said nothing that anybody waits for.
+        if !self.peers.is_empty() && !self.discovery.visits() {
             self.drive(LAST_WORDS_TIME).await;
         }
         for peer in self.peers.keys().copied().collect::<Vec<_>>() {

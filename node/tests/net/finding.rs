@@ -51,6 +51,38 @@ impl Bootstrap {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_looks_for_who_only_visited() {
+    let bootstrap = Bootstrap::start().await;
+    let mut one = bootstrap.node(1, true).await;
+    for visits in [false, true] {
+        let mut settings = config(if visits { 2 } else { 3 }, &[]);
+        settings.bootstrap = vec![bootstrap.address.clone()];
+        settings.listen.clear();
+        settings.visits = visits;
+        let mut guest = Net::with(settings, Memory::default()).await;
+        guest.up(one.node).await;
+        one.up(guest.node).await;
+        let name = guest.handle.status().peer;
+        if !visits {
+            // A relay takes connections for it, and others are told.
+            until(|| !guest.handle.status().external.is_empty()).await;
+            until(|| knows(&one, &name)).await;
+        }
+        assert_eq!(guest.handle.status().external.is_empty(), visits);
+        let gone = guest.node;
+        guest.handle.leave().await;
+        one.down(gone).await;
+        until(|| one.handle.status().peers.is_empty()).await;
+        assert_eq!(knows(&one, &name), !visits);
+    }
+}
+
+/// Whether a node would look for a peer of this name at its next start.
+fn knows(net: &Net, name: &str) -> bool {
+    net.handle.status().cache.iter().any(|address| address.ends_with(name))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_meet_at_the_bootstrap_and_stay_without_it() {
     let bootstrap = Bootstrap::start().await;
     let mut one = bootstrap.node(1, true).await;
@@ -71,8 +103,17 @@ async fn nodes_meet_at_the_bootstrap_and_stay_without_it() {
         _ => None,
     })
     .await;
-    one.handle.publish(b"alone".to_vec());
-    assert_eq!(other.message().await.1, b"alone");
+    // What was sent over the relay at that moment is lost with it.
+    let saying = async {
+        for word in 0_u64.. {
+            one.handle.publish(word.to_le_bytes().to_vec());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::select! {
+        () = saying => {}
+        (from, ..) = other.message() => assert_eq!(from, one.node),
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -20,7 +20,7 @@ use atoll_protocol::fault::Verdict;
 use atoll_protocol::fetch::FetchOutcome;
 
 use memory::{Memory, Shared};
-use support::{Net, bytes, config, pair, row};
+use support::{Net, bytes, config, pair, row, until};
 
 const MIB: usize = 1024 * 1024;
 
@@ -350,6 +350,28 @@ async fn the_genesis_is_given_to_whoever_asks() {
     assert!(matches!(none, Err(NetError::NoGenesis { .. })), "{none:?}");
     other.handle.serve_genesis(genesis.into());
     assert_eq!(one.handle.genesis(wait, |_| true).await.unwrap(), bytes(3000));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_has_a_content_in_a_moment_helps() {
+    let mut slow = config(1, &[]);
+    slow.max_upload = Some(2 * MIB as u64);
+    let first = Net::with(slow, Memory::default()).await;
+    let second = Net::start(2, &[&first]).await;
+    let mut third = Net::start(3, &[&first, &second]).await;
+    third.all_up(2).await;
+    let large = bytes(8 * MIB);
+    let content = first.memory.put(large.clone());
+    third.handle.fetch(content, first.node, vec![second.node], u64::from(u32::MAX));
+    // The outline takes a read for each chunk, and is there before anybody is asked for one.
+    until(|| first.memory.reads.load(Ordering::Relaxed) > 34).await;
+    second.memory.put(large);
+    let outcome = third.wait(|event| match event {
+        NetEvent::Fetched { outcome, .. } => Some(outcome),
+        _ => None,
+    });
+    assert_eq!(outcome.await, FetchOutcome::Stored);
+    assert!(second.memory.reads.load(Ordering::Relaxed) > 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -32,6 +32,7 @@ pub(crate) fn config(secret: u8, peers: &[&Net]) -> NetConfig {
         external: Vec::new(),
         bootstrap: Vec::new(),
         peers: peers.iter().map(|net| net.address.clone()).collect(),
+        visits: false,
         mdns: false,
         upnp: false,
         max_upload: None,

@@ -309,12 +309,24 @@ impl Engine {
         }
     }
 
-    /// Whether a round has as many authors as it may have.
-    fn crowded(&self, round: RoundId) -> bool {
+    /// Whether a payload of a round may be here soon.
+    pub(super) fn is_coming(&self, round: RoundId) -> bool {
+        self.waiting(round).any(|header| {
+            let Header { payload, fragment, .. } = *header.body();
+            self.fetcher.may_come(&payload) || self.checking.contains(&(payload, fragment))
+        })
+    }
+
+    /// Headers of a round whose payloads are not here, or not checked.
+    fn waiting(&self, round: RoundId) -> impl Iterator<Item = &Verified<Header>> {
         let first = (round, NodeId([0; 32]));
         let last = (round, NodeId([255; 32]));
-        let waiting = self.candidates.range(first..=last).count();
-        waiting + self.ledger.round(round).count() >= ROUND_AUTHORS_MAX
+        self.candidates.range(first..=last).map(|(_, header)| header)
+    }
+
+    /// Whether a round has as many authors as it may have.
+    fn crowded(&self, round: RoundId) -> bool {
+        self.waiting(round).count() + self.ledger.round(round).count() >= ROUND_AUTHORS_MAX
     }
 
     fn refuse(&mut self, payload: ContentId, fragment: FragmentId) {

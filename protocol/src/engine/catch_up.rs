@@ -180,7 +180,7 @@ impl Engine {
     }
 
     /// The highest version that enough caught-up peers report.
-    fn attested(&self, fragment: FragmentId) -> Version {
+    pub(super) fn attested(&self, fragment: FragmentId) -> Version {
         let mut versions: Vec<Version> = self
             .knowing()
             .filter_map(|(_, peer)| peer.entry(fragment).map(|entry| entry.version))

@@ -13,7 +13,7 @@ use crate::engine::reclaim::{Old, Reclaimed};
 use crate::engine::{Engine, Output, Record, Report};
 use crate::fault::{Fault, Verdict};
 use crate::frontier::Standing;
-use crate::id::{ContentId, FragmentId, NodeId};
+use crate::id::{ContentId, FragmentId, NodeId, RoundId};
 use crate::limits::TOKENS_MAX;
 use crate::message::Message;
 use crate::planted::Bug;
@@ -34,7 +34,8 @@ impl Engine {
                 continue;
             }
             let course = &self.courses[index];
-            if course.installing.is_some() || !self.is_due_to_ask(course) {
+            let asks = course.installing.is_none() && self.is_due_to_ask(course);
+            if !asks || self.is_on_its_way(course, &ahead) {
                 continue;
             }
             let contradicting = self.contradicting(fragment, &ahead).next();
@@ -54,20 +55,36 @@ impl Engine {
         }
     }
 
-    /// Fragments whose base is on its way, or will be: no payload is of use before it, and most of
-    /// those that a newcomer hears of are in it.
-    pub(super) fn without_base(&self) -> BTreeSet<FragmentId> {
-        if self.standing != Standing::Joining {
-            return BTreeSet::new();
+    /// Fragments whose payloads are of no use yet: the base of one is on its way, or will be, and most
+    /// payloads that a newcomer hears of are in it. Until all bases are here the other fragments wait,
+    /// too, as long as their rounds are not about to be forgotten: a newcomer is caught up when it is
+    /// a little behind with all of them, and not sooner if some are further.
+    pub(super) fn not_wanted_yet(&self) -> BTreeSet<FragmentId> {
+        let without: BTreeSet<FragmentId> = self.without_base().collect();
+        if without.is_empty() {
+            return without;
         }
+        let most = self.config.genesis.rounds.horizon / HELD_BACK;
+        let waits = |course: &&Course| {
+            let fragment = course.fragment;
+            without.contains(&fragment)
+                || self.attested(fragment) <= course.version.saturating_add(most)
+        };
+        self.courses.iter().filter(waits).map(|course| course.fragment).collect()
+    }
+
+    /// Fragments whose base is on its way to a newcomer, or will be.
+    fn without_base(&self) -> impl Iterator<Item = FragmentId> {
+        let joins = self.standing == Standing::Joining;
         let begins = |course: &Course| {
             let ahead = self.ahead_of(course.fragment);
             let vouched = ahead.iter().any(|node| self.vouching() == Some(*node));
             course.chain.base() == 0 && (vouched || ahead.len() >= self.need())
         };
-        let courses = self.courses.iter();
-        let without = courses.filter(|course| course.installing.is_some() || begins(course));
-        without.map(|course| course.fragment).collect()
+        let courses = self.courses.iter().filter(move |_| joins);
+        courses
+            .filter(move |course| course.installing.is_some() || begins(course))
+            .map(|course| course.fragment)
     }
 
     /// Whether this is a newcomer that others are ahead of, who were not all asked lately. It lets
@@ -75,10 +92,29 @@ impl Engine {
     pub(super) fn should_ask_for_histories(&self) -> bool {
         self.standing == Standing::Joining
             && self.courses.iter().any(|course| {
-                course.installing.is_none()
-                    && self.is_due_to_ask(course)
-                    && !self.ahead_of(course.fragment).is_empty()
+                let asks = course.installing.is_none() && self.is_due_to_ask(course);
+                let ahead = if asks { self.ahead_of(course.fragment) } else { Vec::new() };
+                !ahead.is_empty() && !self.is_on_its_way(course, &ahead)
             })
+    }
+
+    /// Whether what those `ahead` have made stable may be what is being fetched: every round up to
+    /// there is known, payloads are still to come, and some came lately. A newcomer that has its
+    /// first state would otherwise take the next one before the payloads that lead to it are here.
+    fn is_on_its_way(&self, course: &Course, ahead: &[NodeId]) -> bool {
+        let bases = ahead.iter().filter_map(|node| self.peers.peer(node)?.entry(course.fragment));
+        let Some(last) = bases.map(|entry| entry.base).max() else { return false };
+        let recently =
+            self.now.since(course.moved_at) < self.heartbeat_span().times(WAY_HEARTBEATS);
+        let round = |number| RoundId { fragment: course.fragment, number };
+        let comes = |number| self.is_coming(round(number));
+        let is_known = |number| comes(number) || self.ledger.round(round(number)).next().is_some();
+        let base = course.chain.base();
+        recently
+            && base > 0
+            && last.saturating_sub(base) <= self.config.genesis.rounds.horizon
+            && (course.version + 1..=last).all(is_known)
+            && (base + 1..=last).any(comes)
     }
 
     /// Once in a heartbeat; sooner if there are more to ask than the last time.
@@ -145,7 +181,10 @@ impl Engine {
 
     fn choose_history(&mut self, fragment: FragmentId) {
         let course = &self.courses[fragment.index()];
-        if course.installing.is_some() || course.job == Some(Job::Install) {
+        if course.installing.is_some()
+            || course.job == Some(Job::Install)
+            || self.waits_for_sponsor(course)
+        {
             return;
         }
         let mut peers: Vec<(NodeId, &Chain)> =
@@ -176,6 +215,20 @@ impl Engine {
         let course = &mut self.courses[fragment.index()];
         course.installing = Some(Installing { chain, stored: false, since });
         self.fall_back();
+    }
+
+    /// Whether a newcomer's sponsor is about to say how its history goes. What it calls stable others
+    /// will in a moment, and by then nobody has what leads from theirs to it.
+    fn waits_for_sponsor(&self, course: &Course) -> bool {
+        let Some(sponsor) = self.vouching() else { return false };
+        let speaks = || {
+            let connected = self.peers.reachable().any(|node| *node == sponsor);
+            connected && self.knowing().any(|(node, _)| *node == sponsor)
+        };
+        course.chain.base() == 0
+            && !course.histories.contains_key(&sponsor)
+            && self.now.since(self.started) < self.heartbeat_span().times(SPONSOR_HEARTBEATS)
+            && speaks()
     }
 
     /// How many would send their history: speakers that are caught up, but not those that were
@@ -225,6 +278,7 @@ impl Engine {
         let version = std::mem::replace(&mut course.version, 0);
         let old = Old { chain: before, trails, version };
         self.courses[fragment.index()].version = self.courses[fragment.index()].chain.base();
+        self.courses[fragment.index()].moved_at = self.now;
         let waited = self.courses[fragment.index()].waiting();
         let no_reissue = self.planted(Bug::NoReissue);
         let reclaimed = self.courses[fragment.index()].reclaim(&old, no_reissue);
@@ -287,7 +341,17 @@ impl Engine {
         waited > if asked { most } else { patience }
     }
 
-    fn give_up_install(&mut self, fragment: FragmentId) {
+    /// Whether our own rounds lead to the state that is being fetched.
+    pub(super) fn is_needless(&self, index: usize) -> bool {
+        let course = &self.courses[index];
+        let leads = |chain: &Chain| {
+            course.chain.trail_with(course.foldable(), chain.base()) == Some(chain.base_trail())
+        };
+        course.job != Some(Job::Install)
+            && course.installing.as_ref().is_some_and(|installing| leads(&installing.chain))
+    }
+
+    pub(super) fn give_up_install(&mut self, fragment: FragmentId) {
         let course = &mut self.courses[fragment.index()];
         if let Some(installing) = course.installing.take() {
             // They are as old as the attempt: the next one is to be for what donors have then.
@@ -306,6 +370,12 @@ fn snapshot_bytes(elements: usize) -> u64 {
 const ASKED_MAX: usize = 32;
 /// Whoever was asked for its history more often than this and sent none will not send one.
 const ASKED_IN_VAIN_MAX: u32 = 8;
+/// Which part of the horizon a newcomer's fragments may lag behind while others have no base yet.
+const HELD_BACK: u32 = 4;
+/// Heartbeats that a newcomer's sponsor has to send its history.
+const SPONSOR_HEARTBEATS: u64 = 2;
+/// Heartbeats without another payload after which those to come are waited for no longer.
+const WAY_HEARTBEATS: u64 = 4;
 /// Heartbeats after which a snapshot that nobody is sending is given up.
 const INSTALL_HEARTBEATS: u64 = 5;
 /// The thinnest link over which a run can be joined: about a megabit a second.

@@ -25,6 +25,9 @@ impl Engine {
         if !installing {
             while self.try_close(fragment) {}
         }
+        if self.is_needless(index) {
+            self.give_up_install(fragment);
+        }
         if self.courses[index].job.is_none() {
             if self.courses[index].installing.as_ref().is_some_and(|it| it.stored) {
                 self.install(fragment);
@@ -239,7 +242,7 @@ impl Engine {
     }
 
     fn pump_fetches(&mut self) {
-        self.fetcher.hold(self.without_base());
+        self.fetcher.hold(self.not_wanted_yet());
         if self.fetcher.next_poll().is_none_or(|at| at > self.now) {
             return;
         }

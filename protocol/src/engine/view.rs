@@ -1,5 +1,7 @@
 //! What people may see of an engine. Nothing here changes anything.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use crate::contribution::Header;
@@ -120,9 +122,22 @@ impl Engine {
         own.saturating_add(peers.fold(0, u64::saturating_add))
     }
 
-    /// Who should have a content that is being fetched.
+    /// Who should have a content that is being fetched, or will in a moment: what one node calls
+    /// stable its followers do as soon as they have heard of it.
     pub fn holders(&self, content: &ContentId) -> Vec<NodeId> {
-        self.fetcher.holders(content)
+        let mut holders = self.fetcher.holders(content);
+        if self.is_installing(content) {
+            let reachable: BTreeSet<&NodeId> = self.peers.reachable().collect();
+            let more = self.knowing().map(|(node, _)| node).filter(|node| reachable.contains(node));
+            let more: Vec<NodeId> = more.filter(|node| !holders.contains(node)).copied().collect();
+            holders.extend(more);
+        }
+        holders
+    }
+
+    fn is_installing(&self, content: &ContentId) -> bool {
+        let mut installing = self.courses.iter().filter_map(|course| course.installing.as_ref());
+        installing.any(|installing| installing.chain.base_digest() == *content)
     }
 
     fn fragment_ids(&self) -> impl Iterator<Item = FragmentId> {

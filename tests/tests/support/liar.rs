@@ -157,6 +157,7 @@ impl Life {
             external: Vec::new(),
             bootstrap: self.prey.bootstrap.clone(),
             peers: Vec::new(),
+            visits: false,
             mdns: false,
             upnp: false,
             max_upload: None,

@@ -93,6 +93,7 @@ fn settings(
         external: config.external.clone(),
         bootstrap: merged(&config.bootstrap, &ticket.bootstrap),
         peers: merged(&peers, &ticket.peers),
+        visits: false,
         mdns: config.mdns,
         upnp: config.upnp,
         max_upload: None,

@@ -68,7 +68,7 @@ impl Fetcher {
             Ok(()) => FetchOutcome::Stored,
             Err(End::NotFound | End::TooLong) => FetchOutcome::NotFound,
             Err(End::Wrong) => FetchOutcome::Wrong,
-            Err(End::Lost) => FetchOutcome::Unreachable,
+            Err(End::Lost | End::Broken) => FetchOutcome::Unreachable,
             Err(End::Partly) => FetchOutcome::Partly,
             Err(End::Disk(error)) => {
                 // Only a word to people, who have been told often enough if there is no room.
@@ -89,7 +89,7 @@ impl Fetcher {
             };
             match answer {
                 Ok(genesis) => return Some(genesis.bytes),
-                Err(End::Lost) if self.is_up(&node) => sleep(BUSY_TIME).await,
+                Err(end) if end.passes() && self.is_up(&node) => sleep(BUSY_TIME).await,
                 Err(_) => return None,
             }
         }
@@ -173,7 +173,7 @@ impl Fetcher {
         if !job.pool.is_done() {
             let end = ended.err().unwrap_or(End::Lost);
             let goes_on = *received > 0 && began.elapsed() >= SLICE;
-            return Err(if goes_on && matches!(end, End::Lost) { End::Partly } else { end });
+            return Err(if goes_on && end.passes() { End::Partly } else { end });
         }
         blocking(move || incoming.finish()).await.map_err(End::Disk)
     }
@@ -234,7 +234,9 @@ impl Fetcher {
             let mut holder = self.open(order.from).await?;
             match holder.ask_and_count(request, most, &count).await {
                 Ok(answered) => return Ok((holder, answered)),
-                Err(End::Lost) if tries < RETRIES && self.is_up(&order.from) => tries += 1,
+                Err(end) if end.passes() && tries < RETRIES && self.is_up(&order.from) => {
+                    tries += 1
+                }
                 Err(end) => return Err(end),
             }
             sleep(RETRY_TIME * tries).await;
@@ -305,13 +307,19 @@ impl Fetcher {
                 Ok(holder) => holder.run(job, &mut received).await,
                 Err(end) => Err(end),
             };
-            // A stream that never answered may have been turned away at a busy door.
-            let again = !received && tries < RETRIES && self.is_up(&node);
-            if !(again && matches!(end, Err(End::Lost))) {
+            let wait = match &end {
+                Err(End::Broken) => Some(RETRY_TIME),
+                // A stream that never answered may have been turned away at a busy door.
+                Err(End::Lost) if !received => Some(RETRY_TIME),
+                // Who only helps may have it in a moment.
+                Err(End::NotFound) if !first && !received => Some(HELP_TIME),
+                _ => None,
+            };
+            let Some(wait) = wait.filter(|_| tries < RETRIES && self.is_up(&node)) else {
                 return (node, end);
-            }
+            };
             tries += 1;
-            sleep(RETRY_TIME * tries).await;
+            sleep(wait * tries).await;
         }
     }
 
@@ -365,6 +373,8 @@ const OPEN_TIME: Duration = Duration::from_secs(10);
 /// Attempts after the first one.
 const RETRIES: u32 = 4;
 const RETRY_TIME: Duration = Duration::from_millis(50);
+/// The same for somebody who has not got a content yet.
+const HELP_TIME: Duration = Duration::from_millis(200);
 /// How long to leave a peer alone that was too busy for a genesis.
 const BUSY_TIME: Duration = Duration::from_secs(1);
 /// The longest way of a question about the time and its answer.

@@ -26,6 +26,8 @@ pub(super) enum End {
     NotFound,
     /// It is gone, too slow or too busy.
     Lost,
+    /// The stream broke off, as those of a connection do that is closed for a better one.
+    Broken,
     /// It has sent some, and others are to have their turn.
     Partly,
     /// What it has is longer than was said: a lie of whoever said so, not of who has it.
@@ -34,6 +36,13 @@ pub(super) enum End {
     Wrong,
     /// Our own disk failed.
     Disk(io::Error),
+}
+
+impl End {
+    /// Whether it may go better next time.
+    pub(super) fn passes(&self) -> bool {
+        matches!(self, Self::Lost | Self::Broken)
+    }
 }
 
 /// What all holders of a fetch share.
@@ -79,7 +88,7 @@ impl Holder<'_> {
     ) -> Result<Answered, End> {
         let patience = self.fetcher.rates.patience(&self.node);
         let asked = timeout(patience, request.write(&mut self.stream)).await;
-        asked.map_err(|_| End::Lost)?.map_err(|_| End::Lost)?;
+        asked.map_err(|_| End::Lost)?.map_err(|_| End::Broken)?;
         let bytes = answer(&mut self.stream, patience).await?;
         let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes as u64 <= most);
         let (mut into, began) = (vec![0; bytes.ok_or(End::TooLong)?], Instant::now());
@@ -131,7 +140,8 @@ async fn ask_all<'a>(
         let asked = Request::Chunks { content, first, count }.write(&mut writer);
         match timeout(fetcher.rates.patience(&node), asked).await {
             Ok(Ok(())) => {}
-            _ => return Err(End::Lost),
+            Ok(Err(_)) => return Err(End::Broken),
+            Err(_) => return Err(End::Lost),
         }
     }
     // A courtesy only: the stream ends in any case.
@@ -226,6 +236,7 @@ async fn answer(reader: &mut (impl AsyncRead + Unpin), patience: Duration) -> Re
             Ok(Ok(Answer::NotFound)) => return Err(End::NotFound),
             Ok(Ok(Answer::Wait)) if Instant::now() < until => {}
             Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => return Err(End::Wrong),
+            Ok(Err(_)) => return Err(End::Broken),
             _ => return Err(End::Lost),
         }
     }
@@ -248,6 +259,7 @@ async fn fill(
                 filled += bytes;
                 count(bytes);
             }
+            Ok(Err(_)) => return Err(End::Broken),
             _ => return Err(End::Lost),
         }
     }

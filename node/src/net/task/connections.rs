@@ -160,6 +160,7 @@ impl Task {
     ) {
         let address = endpoint.get_remote_address().clone();
         let relayed = endpoint.is_relayed();
+        tracing::debug!(peer = %id, %address, dialled = endpoint.is_dialer(), "connected");
         let known = self.peers.get(&id);
         // Of the connections that both dial to come off the relay, one is told to be the one, and
         // maybe only at one end. Any may be kept.

@@ -30,6 +30,8 @@ pub(super) struct Discovery {
     pub(super) reachability: Reachability,
     /// The configuration says that we are reachable.
     promised: bool,
+    /// We go again in a moment.
+    visits: bool,
     table: Asking,
     provide_due: Instant,
 }
@@ -43,7 +45,7 @@ struct Unnamed {
 }
 
 impl Discovery {
-    pub(super) fn new(protocols: &Protocols, now: Instant) -> Self {
+    pub(super) fn new(protocols: &Protocols, visits: bool, now: Instant) -> Self {
         let topic = protocols.topic.to_string();
         Self {
             key: kad::RecordKey::new(&topic),
@@ -52,6 +54,7 @@ impl Discovery {
             unnamed: Vec::new(),
             reachability: Reachability::Unknown,
             promised: false,
+            visits,
             table: Asking::new(now),
             provide_due: now,
         }
@@ -87,6 +90,11 @@ impl Discovery {
     pub(super) fn promised(&mut self) {
         self.reachability = Reachability::Public;
         self.promised = true;
+    }
+
+    /// Whether we go again in a moment.
+    pub(super) fn visits(&self) -> bool {
+        self.visits
     }
 
     pub(super) fn is_bootstrap(&self, peer: &PeerId) -> bool {
@@ -129,8 +137,9 @@ impl Task {
     /// Asks whoever may know of peers, when it is time.
     pub(super) fn discover(&mut self, alone: bool, now: Instant) {
         self.dial_unnamed(now);
-        let reachable = self.swarm.external_addresses().next().is_some();
-        let wants_relay = self.discovery.reachability != Reachability::Public;
+        let visits = self.discovery.visits;
+        let reachable = !visits && self.swarm.external_addresses().next().is_some();
+        let wants_relay = !visits && self.discovery.reachability != Reachability::Public;
         for meeting in &mut self.discovery.meetings {
             if !meeting.connected {
                 continue;
@@ -270,7 +279,7 @@ impl Task {
         if kad.kbuckets().next().is_none() {
             return;
         }
-        if now >= self.discovery.provide_due {
+        if !self.discovery.visits && now >= self.discovery.provide_due {
             self.discovery.provide_due = now + PROVIDE_INTERVAL;
             if let Err(error) = kad.start_providing(self.discovery.key.clone()) {
                 tracing::debug!(%error, "not in the hash table");
