@@ -155,6 +155,11 @@ impl Fetcher {
         self.held = held;
     }
 
+    /// Whether nobody is asked for payloads of a fragment.
+    pub fn holds(&self, fragment: FragmentId) -> bool {
+        self.held.contains(&fragment)
+    }
+
     /// No longer wants `content`.
     pub fn cancel(&mut self, content: &ContentId) {
         let Some(want) = self.wants.remove(content) else { return };

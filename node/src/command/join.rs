@@ -80,15 +80,15 @@ fn fetch(
     ticket: &Ticket,
     path: &Path,
 ) -> Result<Fetched, Failure> {
-    let settings = NetConfig {
+    let settings = |visits: bool| NetConfig {
         key: identity.key(),
         run: ticket.run,
         genesis: Arc::from([]),
-        listen: Vec::new(),
+        listen: if visits { Vec::new() } else { config.listen.clone() },
         external: Vec::new(),
         bootstrap: merged(&config.bootstrap, &ticket.bootstrap),
         peers: ticket.peers.clone(),
-        visits: true,
+        visits,
         mdns: config.mdns,
         upnp: false,
         max_upload: None,
@@ -98,19 +98,31 @@ fn fetch(
     };
     let runtime = runtime()?;
     let fetched = runtime.block_on(async {
-        let parcel = Parcel::default();
-        let (net, mut events) = net::start(settings, Arc::new(parcel.clone()))?;
-        let genesis = fetch_genesis(&net, &mut events, ticket).await;
-        let fetched = match genesis {
-            Ok(genesis) => fetch_tokenizer(&net, &mut events, &parcel, &genesis, path)
-                .await
-                .map(|tokenizer| Fetched { genesis, tokenizer }),
-            Err(error) => Err(error),
-        };
-        net.leave().await;
-        fetched
+        match visit(settings(true), ticket, path, VISIT_WITHIN).await {
+            // Peers that nobody can dial have to dial us.
+            Err(_) => visit(settings(false), ticket, path, GENESIS_WITHIN).await,
+            fetched => fetched,
+        }
     });
     runtime.shutdown_background();
+    fetched
+}
+
+async fn visit(
+    settings: NetConfig,
+    ticket: &Ticket,
+    path: &Path,
+    within: Duration,
+) -> Result<Fetched, Failure> {
+    let parcel = Parcel::default();
+    let (net, mut events) = net::start(settings, Arc::new(parcel.clone()))?;
+    let fetched = match fetch_genesis(&net, &mut events, ticket, within).await {
+        Ok(genesis) => fetch_tokenizer(&net, &mut events, &parcel, &genesis, path)
+            .await
+            .map(|tokenizer| Fetched { genesis, tokenizer }),
+        Err(error) => Err(error),
+    };
+    net.leave().await;
     fetched
 }
 
@@ -118,9 +130,10 @@ async fn fetch_genesis(
     net: &NetHandle,
     events: &mut mpsc::Receiver<NetEvent>,
     ticket: &Ticket,
+    within: Duration,
 ) -> Result<Genesis, Failure> {
     let good = |bytes: &[u8]| content_id(bytes).0 == ticket.run.0;
-    let fetching = net.genesis(GENESIS_WITHIN, good);
+    let fetching = net.genesis(within, good);
     let drain = async { while events.recv().await.is_some() {} };
     let bytes = tokio::select! {
         bytes = fetching => bytes,
@@ -196,7 +209,9 @@ fn preflight(config: &Config, genesis: &Genesis, path: &std::path::Path) -> Resu
 }
 
 /// How long to look for somebody who has the genesis.
-const GENESIS_WITHIN: Duration = Duration::from_secs(60);
+const GENESIS_WITHIN: Duration = Duration::from_secs(50);
+/// How long to try that without being found by anybody.
+const VISIT_WITHIN: Duration = Duration::from_secs(10);
 /// How long to look for somebody who has the tokenizer.
 const TOKENIZER_WITHIN: Duration = Duration::from_secs(120);
 /// The largest vocabularies take a tenth of it.

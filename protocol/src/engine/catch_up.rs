@@ -195,7 +195,7 @@ impl Engine {
     }
 
     /// The version that this node's sponsor reports.
-    fn vouched(&self, fragment: FragmentId) -> Version {
+    pub(super) fn vouched(&self, fragment: FragmentId) -> Version {
         let sponsor = self.knowing().find(|(node, _)| self.vouching() == Some(**node));
         let entry = sponsor.and_then(|(_, peer)| peer.entry(fragment));
         entry.map_or(0, |entry| entry.version)

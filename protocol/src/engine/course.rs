@@ -66,8 +66,8 @@ pub(super) struct Course {
     pub(super) asked: BTreeMap<NodeId, u32>,
     /// The snapshot that will replace our state.
     pub(super) installing: Option<Installing>,
-    /// When our rounds changed last.
-    pub(super) moved_at: Time,
+    /// Since when another state is left because payloads that lead to it are coming.
+    pub(super) waits_since: Option<Time>,
 }
 
 /// The materialised head.
@@ -190,7 +190,7 @@ impl Course {
             ask_at: Time(0),
             asked: BTreeMap::new(),
             installing: None,
-            moved_at: Time(0),
+            waits_since: None,
         }
     }
 

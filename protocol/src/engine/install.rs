@@ -29,13 +29,14 @@ impl Engine {
                 self.give_up_install(fragment);
             }
             if ahead.is_empty() {
-                self.courses[index].histories.clear();
-                self.courses[index].asked.clear();
+                let course = &mut self.courses[index];
+                course.histories.clear();
+                course.asked.clear();
+                course.waits_since = None;
                 continue;
             }
             let course = &self.courses[index];
-            let asks = course.installing.is_none() && self.is_due_to_ask(course);
-            if !asks || self.is_on_its_way(course, &ahead) {
+            if course.installing.is_some() || !self.is_due_to_ask(course) {
                 continue;
             }
             let contradicting = self.contradicting(fragment, &ahead).next();
@@ -56,19 +57,21 @@ impl Engine {
     }
 
     /// Fragments whose payloads are of no use yet: the base of one is on its way, or will be, and most
-    /// payloads that a newcomer hears of are in it. Until all bases are here the other fragments wait,
-    /// too, as long as their rounds are not about to be forgotten: a newcomer is caught up when it is
-    /// a little behind with all of them, and not sooner if some are further.
+    /// payloads that a newcomer hears of are in it. To whoever never took part the others' payloads are
+    /// of no use either until all bases are here, as long as their rounds are not about to be
+    /// forgotten: it is caught up when it is a little behind with all fragments, and not sooner if some
+    /// are further.
     pub(super) fn not_wanted_yet(&self) -> BTreeSet<FragmentId> {
         let without: BTreeSet<FragmentId> = self.without_base().collect();
-        if without.is_empty() {
+        if without.is_empty() || self.took_part {
             return without;
         }
         let most = self.config.genesis.rounds.horizon / HELD_BACK;
         let waits = |course: &&Course| {
             let fragment = course.fragment;
             without.contains(&fragment)
-                || self.attested(fragment) <= course.version.saturating_add(most)
+                || self.attested(fragment).max(self.vouched(fragment))
+                    <= course.version.saturating_add(most)
         };
         self.courses.iter().filter(waits).map(|course| course.fragment).collect()
     }
@@ -77,9 +80,12 @@ impl Engine {
     fn without_base(&self) -> impl Iterator<Item = FragmentId> {
         let joins = self.standing == Standing::Joining;
         let begins = |course: &Course| {
+            if course.chain.base() > 0 {
+                return false;
+            }
             let ahead = self.ahead_of(course.fragment);
             let vouched = ahead.iter().any(|node| self.vouching() == Some(*node));
-            course.chain.base() == 0 && (vouched || ahead.len() >= self.need())
+            vouched || ahead.len() >= self.need()
         };
         let courses = self.courses.iter().filter(move |_| joins);
         courses
@@ -92,29 +98,42 @@ impl Engine {
     pub(super) fn should_ask_for_histories(&self) -> bool {
         self.standing == Standing::Joining
             && self.courses.iter().any(|course| {
-                let asks = course.installing.is_none() && self.is_due_to_ask(course);
-                let ahead = if asks { self.ahead_of(course.fragment) } else { Vec::new() };
-                !ahead.is_empty() && !self.is_on_its_way(course, &ahead)
+                course.installing.is_none()
+                    && self.is_due_to_ask(course)
+                    && !self.ahead_of(course.fragment).is_empty()
             })
     }
 
-    /// Whether what those `ahead` have made stable may be what is being fetched: every round up to
-    /// there is known, payloads are still to come, and some came lately. A newcomer that has its
-    /// first state would otherwise take the next one before the payloads that lead to it are here.
-    fn is_on_its_way(&self, course: &Course, ahead: &[NodeId]) -> bool {
-        let bases = ahead.iter().filter_map(|node| self.peers.peer(node)?.entry(course.fragment));
-        let Some(last) = bases.map(|entry| entry.base).max() else { return false };
-        let recently =
-            self.now.since(course.moved_at) < self.heartbeat_span().times(WAY_HEARTBEATS);
+    /// Whether what is being fetched leads to `chain`, which goes on from our base: every round up to
+    /// there is known, and payloads are still to come. A newcomer that has its first state would
+    /// otherwise take the next one before the payloads that lead to it are here.
+    fn is_on_its_way(&self, course: &Course, chain: &Chain) -> bool {
+        let (base, last) = (course.chain.base(), chain.base());
         let round = |number| RoundId { fragment: course.fragment, number };
         let comes = |number| self.is_coming(round(number));
         let is_known = |number| comes(number) || self.ledger.round(round(number)).next().is_some();
-        let base = course.chain.base();
-        recently
-            && base > 0
+        base > 0
+            && chain.trail_at(base) == Some(course.chain.base_trail())
             && last.saturating_sub(base) <= self.config.genesis.rounds.horizon
             && (course.version + 1..=last).all(is_known)
             && (base + 1..=last).any(comes)
+    }
+
+    /// Whether a state is left for a while because it is on its way. What the fetcher holds back does
+    /// not count against that.
+    fn is_left(&mut self, fragment: FragmentId, chain: &Chain) -> bool {
+        let patience = self.heartbeat_span().times(WAY_HEARTBEATS);
+        let (now, held) = (self.now, self.fetcher.holds(fragment));
+        let course = &self.courses[fragment.index()];
+        if !self.is_on_its_way(course, chain) {
+            return false;
+        }
+        let course = &mut self.courses[fragment.index()];
+        let since = *course.waits_since.get_or_insert(now);
+        if held {
+            course.waits_since = Some(now);
+        }
+        held || now.since(since) < patience
     }
 
     /// Once in a heartbeat; sooner if there are more to ask than the last time.
@@ -207,6 +226,9 @@ impl Engine {
             sponsor: self.vouching(),
         });
         let Choice::Adopt { chain, donors } = choice else { return };
+        if self.is_left(fragment, &chain) {
+            return;
+        }
         let bytes_max = snapshot_bytes(self.elements[fragment.index()]);
         for donor in donors {
             self.fetcher.want_first(chain.base_digest(), bytes_max, donor, self.now);
@@ -278,7 +300,7 @@ impl Engine {
         let version = std::mem::replace(&mut course.version, 0);
         let old = Old { chain: before, trails, version };
         self.courses[fragment.index()].version = self.courses[fragment.index()].chain.base();
-        self.courses[fragment.index()].moved_at = self.now;
+        self.courses[fragment.index()].waits_since = None;
         let waited = self.courses[fragment.index()].waiting();
         let no_reissue = self.planted(Bug::NoReissue);
         let reclaimed = self.courses[fragment.index()].reclaim(&old, no_reissue);
@@ -374,7 +396,7 @@ const ASKED_IN_VAIN_MAX: u32 = 8;
 const HELD_BACK: u32 = 4;
 /// Heartbeats that a newcomer's sponsor has to send its history.
 const SPONSOR_HEARTBEATS: u64 = 2;
-/// Heartbeats without another payload after which those to come are waited for no longer.
+/// Heartbeats for which a state that is on its way is left.
 const WAY_HEARTBEATS: u64 = 4;
 /// Heartbeats after which a snapshot that nobody is sending is given up.
 const INSTALL_HEARTBEATS: u64 = 5;

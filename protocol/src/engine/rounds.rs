@@ -335,13 +335,9 @@ impl Engine {
                 trail
             })
             .collect();
-        let now = self.now;
         let course = &mut self.courses[fragment.index()];
         let changed = course.trails != trails;
         course.trails = trails;
-        if changed {
-            course.moved_at = now;
-        }
         changed
     }
 

@@ -6,9 +6,10 @@ use serde::Serialize;
 
 use crate::contribution::Header;
 use crate::engine::Engine;
-use crate::engine::course::Own;
+use crate::engine::course::{Course, Own};
 use crate::frontier::{FrontierEntry, Standing};
 use crate::id::{ContentId, FragmentId, NodeId, RoundId, Version};
+use crate::peers::Peer;
 use crate::time::Span;
 
 /// A peer, as this node sees it.
@@ -126,18 +127,25 @@ impl Engine {
     /// stable its followers do as soon as they have heard of it.
     pub fn holders(&self, content: &ContentId) -> Vec<NodeId> {
         let mut holders = self.fetcher.holders(content);
-        if self.is_installing(content) {
+        let installs = |course: &&Course| {
+            let chain = course.installing.as_ref().map(|installing| &installing.chain);
+            chain.is_some_and(|chain| chain.base_digest() == *content)
+        };
+        if let Some(course) = self.courses.iter().find(installs) {
+            let version = course.installing.as_ref().map_or(0, |it| it.chain.base());
             let reachable: BTreeSet<&NodeId> = self.peers.reachable().collect();
-            let more = self.knowing().map(|(node, _)| node).filter(|node| reachable.contains(node));
-            let more: Vec<NodeId> = more.filter(|node| !holders.contains(node)).copied().collect();
+            let has_closed = |peer: &Peer| {
+                peer.entry(course.fragment).is_some_and(|entry| entry.version >= version)
+            };
+            let more: Vec<NodeId> = self
+                .knowing()
+                .filter(|(node, peer)| reachable.contains(node) && has_closed(peer))
+                .map(|(node, _)| *node)
+                .filter(|node| !holders.contains(node))
+                .collect();
             holders.extend(more);
         }
         holders
-    }
-
-    fn is_installing(&self, content: &ContentId) -> bool {
-        let mut installing = self.courses.iter().filter_map(|course| course.installing.as_ref());
-        installing.any(|installing| installing.chain.base_digest() == *content)
     }
 
     fn fragment_ids(&self) -> impl Iterator<Item = FragmentId> {

@@ -28,10 +28,10 @@ pub(in crate::net) struct Bucket {
     sooner: Notify,
 }
 
-/// What somebody has taken.
+/// A slice of the time, which somebody has taken.
 #[must_use = "what is not used may be given back"]
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(super) struct Slice {
     /// When its time is over; none without a cap.
     until: Option<Instant>,
 }
@@ -79,8 +79,8 @@ impl Bucket {
     }
 
     /// Waits until `bytes` of contents may go.
-    pub(super) async fn take(&self, bytes: usize) -> Taken {
-        let Some(rate) = self.rate else { return Taken { until: None } };
+    pub(super) async fn take(&self, bytes: usize) -> Slice {
+        let Some(rate) = self.rate else { return Slice { until: None } };
         let mut turn = self.turn.lock().await;
         turn.put_back(self.given_back(), Instant::now());
         let around = self.traffic.around(self.direction);
@@ -95,12 +95,12 @@ impl Bucket {
                 }
             }
         }
-        Taken { until: turn.free_at }
+        Slice { until: turn.free_at }
     }
 
     /// Gives back the time of bytes that never came, as far as it is not over: nobody saves it up.
-    pub(super) fn give_back(&self, taken: Taken) {
-        let Some(until) = taken.until else { return };
+    pub(super) fn give_back(&self, slice: Slice) {
+        let Some(until) = slice.until else { return };
         let left = until.saturating_duration_since(Instant::now());
         *self.back.lock().unwrap_or_else(PoisonError::into_inner) += left;
         self.sooner.notify_one();
@@ -203,7 +203,7 @@ mod tests {
         let bucket = bucket(Some(RATE_MIN));
         let past = Instant::now().checked_sub(Duration::from_secs(1));
         let _now = bucket.take(3600 * 1024).await;
-        (0..9).for_each(|_| bucket.give_back(Taken { until: past }));
+        (0..9).for_each(|_| bucket.give_back(Slice { until: past }));
         assert!(futures::poll!(Box::pin(bucket.take(512)).as_mut()).is_pending());
     }
 

@@ -191,13 +191,13 @@ impl Fetcher {
             let taken = order.bytes_max.saturating_sub(before).min(bytes as u64);
             self.traffic.payload_down.fetch_add(taken, Ordering::Relaxed);
         };
-        let taken = self.download.take(most).await;
+        let slice = self.download.take(most).await;
         let asked = self.ask(order, Request::Whole(content), order.bytes_max, count);
         let asked = timeout(SLICE + CLOSING, asked).await.unwrap_or(Err(End::Lost));
         *received = came.load(Ordering::Relaxed);
         if *received == 0 {
             // Most of those who have not got it yet say so.
-            self.download.give_back(taken);
+            self.download.give_back(slice);
         }
         let (holder, Answered { bytes, took }) = asked?;
         if content_id(&bytes) != content {
@@ -293,12 +293,14 @@ impl Fetcher {
         mut holder: Option<Holder<'a>>,
     ) -> (NodeId, Result<(), End>) {
         let mut received = false;
-        // Those who only help must not keep others from beginning.
-        let place =
-            if first { self.places.acquire().await.ok() } else { self.places.try_acquire().ok() };
-        let Some(_place) = place else { return (node, Err(End::Lost)) };
         let mut tries = 0;
         loop {
+            // Those who only help must not keep others from beginning.
+            let place = match first {
+                true => self.places.acquire().await.ok(),
+                false => self.places.try_acquire().ok(),
+            };
+            let Some(place) = place else { return (node, Err(End::Lost)) };
             let opened = match holder.take() {
                 Some(holder) => Ok(holder),
                 None => self.open(node).await,
@@ -319,6 +321,7 @@ impl Fetcher {
                 return (node, end);
             };
             tries += 1;
+            drop(place);
             sleep(wait * tries).await;
         }
     }

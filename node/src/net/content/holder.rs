@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::super::contents::Incoming;
+use super::bucket::Slice;
 use super::fetch::Fetcher;
 use super::frame::{Answer, Request};
 use super::pool::{Pool, Taken};
@@ -118,7 +119,7 @@ async fn ask_all<'a>(
     node: NodeId,
     job: &'a Job,
     mut writer: impl AsyncWrite + Unpin,
-    sender: mpsc::Sender<Taken<'a>>,
+    sender: mpsc::Sender<(Taken<'a>, Slice)>,
 ) -> Result<(), End> {
     loop {
         // A place first: what is taken is to be asked for at once.
@@ -133,10 +134,10 @@ async fn ask_all<'a>(
         let Some(taken) = taken else { break };
         let range = taken.range();
         let bytes = job.outline.range(range.end - 1).end - job.outline.range(range.start).start;
-        let _taken = fetcher.download.take(usize::try_from(bytes).unwrap_or(usize::MAX)).await;
+        let slice = fetcher.download.take(usize::try_from(bytes).unwrap_or(usize::MAX)).await;
         let content = job.content;
         let (first, count) = (range.start, range.end - range.start);
-        place.send(taken);
+        place.send((taken, slice));
         let asked = Request::Chunks { content, first, count }.write(&mut writer);
         match timeout(fetcher.rates.patience(&node), asked).await {
             Ok(Ok(())) => {}
@@ -155,7 +156,7 @@ async fn read_all<'a>(
     node: NodeId,
     job: &'a Job,
     mut reader: impl AsyncRead + Unpin,
-    mut receiver: mpsc::Receiver<Taken<'a>>,
+    mut receiver: mpsc::Receiver<(Taken<'a>, Slice)>,
     received: &mut bool,
 ) -> Result<(), End> {
     let count = |bytes: usize| {
@@ -164,12 +165,18 @@ async fn read_all<'a>(
     };
     let mut spare = Vec::new();
     let mut writing: Option<(Taken<'a>, Written)> = None;
-    while let Some(mut taken) = receiver.recv().await {
+    while let Some((mut taken, slice)) = receiver.recv().await {
         let patience = fetcher.rates.patience(&node);
         let range = taken.range();
         let expected = job.outline.range(range.end - 1).end - job.outline.range(range.start).start;
-        if answer(&mut reader, patience).await? != expected {
-            return Err(End::Wrong);
+        match answer(&mut reader, patience).await {
+            Ok(bytes) if bytes == expected => {}
+            Ok(_) => return Err(End::Wrong),
+            Err(end) => {
+                // Nothing came, and others are to have the time.
+                fetcher.download.give_back(slice);
+                return Err(end);
+            }
         }
         let began = Instant::now();
         while let Some(chunk) = taken.pop() {
@@ -259,7 +266,8 @@ async fn fill(
                 filled += bytes;
                 count(bytes);
             }
-            Ok(Err(_)) => return Err(End::Broken),
+            // So ends a stream whose connection was closed, over some transports.
+            Ok(Ok(0) | Err(_)) => return Err(End::Broken),
             _ => return Err(End::Lost),
         }
     }

@@ -300,7 +300,7 @@ impl Server {
         spent: &mut Duration,
     ) -> io::Result<()> {
         for piece in bytes.chunks(self.upload.quantum()) {
-            let _taken = self.upload.take(piece.len()).await;
+            let _slice = self.upload.take(piece.len()).await;
             let began = Instant::now();
             let left = RANGE_MAX.saturating_sub(*spent).min(WRITE_MAX);
             timeout(left, stream.write_all(piece)).await??;
